@@ -1,0 +1,342 @@
+"""
+The one form in which arguments are judged, compared, digested and recorded.
+
+`canonical` makes plain JSON of whatever a tool was called with, and refuses what no policy can
+judge. Nothing above this module ever sees a live object.
+
+Source: DESIGN, "What is judged".
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import decimal
+import enum
+import hashlib
+import json
+import math
+import numbers
+import re
+import uuid
+from collections.abc import Mapping, Sequence, Set
+from pathlib import PurePath
+from typing import Any, Final, TypeAlias
+
+from gatescore.errors import ArgumentsError
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+"""A JSON value. Integers are exact, floats are finite, keys are text without lone surrogates."""
+
+MAX_DEPTH: Final = 64
+"""How deep objects and arrays may nest; the arguments themselves are level 1."""
+
+MAX_SIZE: Final = 4_000_000
+"""The largest size: characters in texts and keys, and one for every value."""
+
+MAX_DIGITS: Final = 4_000
+"""The longest integer, in decimal digits (Python itself refuses to print more than 4,300)."""
+
+OPAQUE: Final = "$python"
+"""The key of the marker that stands for a value JSON cannot hold: ``{"$python": "type name"}``."""
+
+_MAX_BITS: Final = int(MAX_DIGITS * math.log2(10))
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+class FlawedObject(dict[str, Json]):
+    """A JSON object whose text was ambiguous: a key stood in it twice. It is never judged."""
+
+    __slots__ = ("flaw",)
+
+    def __init__(self, pairs: Sequence[tuple[str, Json]], flaw: str) -> None:
+        super().__init__(pairs)
+        self.flaw = flaw
+
+
+def parse_json(text: str | bytes) -> Any:
+    """
+    Parse JSON text without losing what makes it unfit to be judged.
+
+    An object with a key twice comes back as a `FlawedObject`; NaN and infinities come back as
+    floats; nesting beyond what a parser bears is cut far below `MAX_DEPTH`, so that `canonical`
+    still refuses it. Each of these is then found by `canonical`, in the call where it stands.
+
+    Raises:
+        ValueError: The text is not JSON, or something follows it.
+        RecursionError: Never.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8")
+    try:
+        return _DECODER.decode(text)
+    except RecursionError:
+        return _DECODER.decode(_without_depths(text))
+
+
+def canonical(arguments: object) -> dict[str, Json]:
+    """
+    Make the canonical form of a call's *arguments*: a new JSON object, sharing nothing.
+
+    Absent (None), ``""`` and null are ``{}``; other text is parsed as JSON. Inside: Decimal
+    becomes a number, Enum its value, Path and UUID text, dates ISO 8601 text, bytes base64 text,
+    sets sorted arrays, tuples arrays, dataclasses and pydantic models objects. Anything else
+    becomes ``{"$python": "type name"}``, on which every condition is indeterminate.
+
+    Raises:
+        ArgumentsError: NaN or an infinity (also by overflow), a key twice, text that is not JSON
+            or goes on behind it, not an object, a lone surrogate in a key, nesting over
+            `MAX_DEPTH` or a cycle, size over `MAX_SIZE`, an integer over `MAX_DIGITS`.
+    """
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return {}
+    if isinstance(arguments, (str, bytes)):
+        if len(arguments) > 2 * MAX_SIZE:
+            raise ArgumentsError(f"arguments are larger than {MAX_SIZE:,}")
+        try:
+            arguments = parse_json(arguments)
+        except ValueError as error:
+            raise ArgumentsError(f"arguments are not JSON: {_first_line(error)}") from None
+        if arguments is None:
+            return {}
+    value = _Walk().value(arguments, 1)
+    if not isinstance(value, dict) or (OPAQUE in value and not isinstance(arguments, Mapping)):
+        raise ArgumentsError(f"arguments are not an object but {_kind(arguments)}")
+    return value
+
+
+def canonical_text(value: Json) -> str:
+    """Write a canonical *value* as its one JSON text: keys sorted, ASCII, no blanks, integers exact."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def key_text(value: Json) -> str:
+    """Write *value* so that equal JSON values give equal texts: 1 and 1.0 are one, true and 1 are not."""
+    return canonical_text(_whole_numbers(value))
+
+
+def digest(value: Json) -> str:
+    """The plain SHA-256 of the canonical text, as ``sha256:`` and 64 hexadecimal digits."""
+    return "sha256:" + hashlib.sha256(key_text(value).encode()).hexdigest()
+
+
+def equal(left: Json, right: Json) -> bool:
+    """Compare two canonical values as JSON does: 1 equals 1.0, true does not equal 1, missing is not null."""
+    # Python's own comparison finds every difference but the one between truth values and numbers.
+    return left == right and _same_truths(left, right)
+
+
+def _same_truths(left: Json, right: Json) -> bool:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return all(_same_truths(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return all(_same_truths(a, b) for a, b in zip(left, right, strict=True))
+    return isinstance(left, bool) == isinstance(right, bool)
+
+
+def _whole_numbers(value: Json) -> Json:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _whole_numbers(item) for key, item in value.items()}
+    return value
+
+
+def is_marked(value: Json) -> bool:
+    """Whether the marker of a value that JSON cannot hold stands anywhere in canonical *value*."""
+    if isinstance(value, dict):
+        return OPAQUE in value or any(is_marked(item) for item in value.values())
+    return isinstance(value, list) and any(is_marked(item) for item in value)
+
+
+class _Walk:
+    """One pass over live arguments: copies, converts and measures."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def value(self, value: object, depth: int) -> Json:
+        kind = type(value)
+        if kind is str:
+            self._grow(len(value) + 1)  # type: ignore[arg-type]
+            return value  # type: ignore[return-value]
+        self._grow(1)
+        if value is None or kind is bool:
+            return value  # type: ignore[return-value]
+        if kind is int:
+            return _integer(value)  # type: ignore[arg-type]
+        if kind is float:
+            return _finite(value)  # type: ignore[arg-type]
+        if kind is dict or kind is FlawedObject:
+            return self._object(value, depth)  # type: ignore[arg-type]
+        if kind is list or kind is tuple:
+            return self._array(value, depth)  # type: ignore[arg-type]
+        return self._other(value, depth)
+
+    def _grow(self, size: int) -> None:
+        self.size += size
+        if self.size > MAX_SIZE:
+            raise ArgumentsError(f"arguments are larger than {MAX_SIZE:,}")
+
+    def _array(self, values: Sequence[object], depth: int) -> list[Json]:
+        _check_depth(depth)
+        return [self.value(item, depth + 1) for item in values]
+
+    def _object(self, mapping: Mapping[object, object], depth: int) -> dict[str, Json]:
+        _check_depth(depth)
+        if isinstance(mapping, FlawedObject):
+            raise ArgumentsError(mapping.flaw)
+        result: dict[str, Json] = {}
+        for key, item in mapping.items():
+            name = key if type(key) is str else _key(key)
+            if name is None:
+                return {OPAQUE: type(mapping).__name__}
+            if not name.isascii() and _SURROGATES.search(name):
+                raise ArgumentsError("a key of the arguments holds a lone surrogate")
+            if name in result:
+                raise ArgumentsError(f"key `{name}` stands twice in the arguments")
+            self._grow(len(name))
+            result[name] = self.value(item, depth + 1)
+        return result
+
+    def _other(self, value: object, depth: int) -> Json:
+        """Convert what is not a plain JSON type; whatever raises on the way is opaque."""
+        try:
+            converted = _simpler(value)
+        except ArgumentsError:
+            raise
+        except Exception:  # noqa: BLE001 - a hostile or broken object must not reach the caller's tool
+            converted = value
+        if converted is value:
+            return {OPAQUE: type(value).__name__}
+        if isinstance(value, Set) and isinstance(converted, list):
+            _check_depth(depth)
+            return sorted((self.value(item, depth + 1) for item in converted), key=canonical_text)
+        return self.value(converted, depth)
+
+
+def _simpler(value: object) -> object:
+    """One step from *value* towards a plain JSON type; *value* itself where there is none."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, numbers.Integral):
+        return int.__int__(value) if isinstance(value, int) else int(value)
+    if isinstance(value, decimal.Decimal):
+        return _from_decimal(value)
+    if isinstance(value, numbers.Real):
+        return float.__float__(value) if isinstance(value, float) else float(value)
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (PurePath, uuid.UUID)):
+        return str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(bytes(value)).decode("ascii")
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (tuple, list, Set)):
+        return list(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    dump = getattr(type(value), "model_dump", None)  # pydantic, without importing it
+    if callable(dump) and hasattr(type(value), "model_fields"):
+        return dump(value)
+    return value
+
+
+def _key(key: object) -> str | None:
+    """The text of a mapping's key, or None where JSON has no such key."""
+    if isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, str):
+        return str.__str__(key)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(_integer(int(key)))
+    return None
+
+
+def _integer(value: int) -> int:
+    if value.bit_length() > _MAX_BITS:
+        raise ArgumentsError(f"a number in the arguments has more than {MAX_DIGITS:,} digits")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ArgumentsError("a number in the arguments is not finite (NaN, an infinity or an overflow)")
+    return value
+
+
+def _from_decimal(value: decimal.Decimal) -> int | float:
+    if not value.is_finite():
+        return _finite(float("nan"))
+    if value.adjusted() > MAX_DIGITS:
+        raise ArgumentsError(f"a number in the arguments has more than {MAX_DIGITS:,} digits")
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise ArgumentsError(f"arguments are nested deeper than {MAX_DEPTH} levels, or hold themselves")
+
+
+def _pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    result = dict(pairs)
+    if len(result) == len(pairs):
+        return result
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            break
+        seen.add(key)
+    return FlawedObject(pairs, f"key `{key}` stands twice in one object")
+
+
+def _parse_integer(text: str) -> int | float:
+    # A number of more digits is as unfit as an overflow; it must not make its neighbours unreadable.
+    return int(text) if len(text) <= MAX_DIGITS else math.inf
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_parse_integer)
+
+
+def _without_depths(text: str) -> str:
+    """Replace by 0 whatever nests deeper than any record can need, so that the rest can be parsed."""
+    keep_levels = 2 * MAX_DEPTH
+    depth, kept, start = 0, [], 0
+    for match in _TEXT_OR_BRACKET.finditer(text):
+        token = match.group()
+        if token in ("[", "{"):
+            depth += 1
+            if depth == keep_levels + 1:
+                kept.append(text[start : match.start()] + "0")
+        elif token in ("]", "}"):
+            if depth == keep_levels + 1:
+                start = match.end()
+            depth -= 1
+    # Text that never comes back up ends inside what was cut, and the parser then says so.
+    return "".join(kept) + (text[start:] if depth <= keep_levels else "")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "a truth value"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, (list, tuple, Set)):
+        return "an array"
+    return f"a `{type(value).__name__}`"
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,223 @@
+"""
+The policy decision point: ``decide(policy, history, call, facts) -> Decision``, a pure function.
+
+Deny if a deny rule may match; else ask if an ask rule must match, or may match and the call would
+otherwise be allowed; else allow if an allow rule must match; else the policy's default. The order
+of rules never matters. Where the record holds too little to say which of these it was, the
+decision is undecidable, and its effect is deny.
+
+Source: DESIGN, "Conditions are three-valued"; the executable specification in ``tests/spec``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gatescore.history import History
+from gatescore.judge import Case, judge_conditions, judge_limit, judge_repeat
+from gatescore.model import NO_FACTS, Decision, Effect, Facts, Moment, ToolCall
+from gatescore.policy import Policy
+from gatescore.policy.rules import Layer, Limit, Rule, Tool
+from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, Truths
+
+# Verdicts as bits in the order of strictness, so that the strictest of several is `OR`.
+_ALLOW: Final = FALSE
+_ASK: Final = INDETERMINATE
+_DENY: Final = TRUE
+_BIT: Final = {Effect.ALLOW: _ALLOW, Effect.ASK: _ASK, Effect.DENY: _DENY}
+_EFFECT: Final = {bit: effect for effect, bit in _BIT.items()}
+_MAY: Final = INDETERMINATE | TRUE
+
+_REASON: Final = {
+    Effect.ALLOW: "allowed",
+    Effect.ASK: "a person must agree",
+    Effect.DENY: "no rule allows it",
+}
+
+_MAX_PLANS: Final = 10_000
+_MAX_PLANNED_NAME: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LayerPlan:
+    """The rules of one layer that may speak about one tool, with the truths of their selectors."""
+
+    layer: Layer
+    tool: Tool | None
+    rules: tuple[tuple[Rule, Truths], ...]
+    errors: tuple[str, ...]
+    static: bool
+
+
+class Plan:
+    """How the calls of one tool are judged: found once for each name, and kept with the policy."""
+
+    __slots__ = ("decision", "layers", "made")
+
+    def __init__(self, layers: tuple[_LayerPlan, ...]) -> None:
+        self.layers = layers
+        self.decision: Decision | None = None
+        self.made: dict[tuple[Effect, tuple[str, ...]], Decision] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What one layer says: possible verdicts as bits, determining rules, their reason."""
+
+    bits: Truths
+    rules: tuple[str, ...]
+    reason: str | None
+
+
+def decide(
+    policy: Policy,
+    history: History,
+    call: ToolCall,
+    facts: Facts = NO_FACTS,
+    *,
+    moment: Moment = Moment.ENTRY,
+) -> Decision:
+    """
+    Judge one *call* under *policy*.
+
+    Args:
+        policy: The policy in force.
+        history: What had happened in the session before. At a proposal, executions of calls of the
+            same message do not count.
+        call: The call.
+        facts: The time, and what budgets wider than the session have in use.
+        moment: Whether the call is put forward or about to be entered.
+
+    Returns:
+        The decision. An invalid call is denied whatever the rules say. Raises for no call.
+    """
+    if call.invalid is not None:
+        reason = f"its arguments are not valid: {call.invalid}"
+        return Decision(Effect.DENY, (), reason, policy.digest, (call.invalid,), invalid=call.invalid)
+    plan = policy.plans.get((call.server, call.name))
+    if plan is None:
+        plan = _plan(policy, call.server, call.name)
+    if plan.decision is not None:
+        return plan.decision
+    return _judge(policy, plan, history, call, facts, moment)
+
+
+def _plan(policy: Policy, server: str | None, name: str) -> Plan:
+    plan = Plan(tuple(_plan_layer(layer, server, name) for layer in policy.layers))
+    if all(part.static for part in plan.layers):
+        plan.decision = _judge(policy, plan, History(), ToolCall(name, server=server), NO_FACTS, Moment.ENTRY)
+    if len(name) <= _MAX_PLANNED_NAME:
+        # Names come from models: a flood of new ones must not grow the memory.
+        if len(policy.plans) >= _MAX_PLANS:
+            policy.plans.clear()
+        policy.plans[server, name] = plan
+    return plan
+
+
+def _plan_layer(layer: Layer, server: str | None, name: str) -> _LayerPlan:
+    tool = layer.tool(server, name)
+    rules = tuple(layer.rules_for(server, name, tool))
+    errors = tuple(_selector_error(rule, name) for rule, truths in rules if truths == INDETERMINATE)
+    conditional = any(rule.conditional or rule.limit is not None for rule, _ in rules)
+    static = not (conditional or layer.can_stop or (tool is not None and tool.once_per))
+    return _LayerPlan(layer=layer, tool=tool, rules=rules, errors=errors, static=static)
+
+
+def _selector_error(rule: Rule, name: str) -> str:
+    if rule.selector.labels is not None:
+        return f"`{rule.id}`: `tools` has no `labels` for `{name}`"
+    return f"`{rule.id}`: the record does not say which server offers `{name}`"
+
+
+def _judge(
+    policy: Policy, plan: Plan, history: History, call: ToolCall, facts: Facts, moment: Moment
+) -> Decision:
+    cases = [
+        Case(part.layer, part.tool, history.state(part.layer), call, facts, moment) for part in plan.layers
+    ]
+    verdicts = [_verdict(part, case) for part, case in zip(plan.layers, cases, strict=True)]
+    bits = _ALLOW
+    for verdict in verdicts:
+        bits = OR[bits][verdict.bits]
+    effect = _EFFECT.get(bits)
+    rules = tuple(rule for verdict in verdicts if verdict.bits == bits for rule in verdict.rules)
+    plain = effect is not None and not any(
+        case.errors or case.budgets or case.stop or case.state.stopped for case in cases
+    )
+    if plain and (effect, rules) in plan.made:
+        return plan.made[effect, rules]
+    errors = tuple(dict.fromkeys(error for case in cases for error in case.errors))
+    missing = tuple(dict.fromkeys(what for case in cases for what in case.missing))
+    reason = next((verdict.reason for verdict in verdicts if verdict.bits == bits and verdict.reason), None)
+    if effect is None:
+        reason = "it cannot be said from this record: " + "; ".join(missing)
+    decision = Decision(
+        effect or Effect.DENY,
+        rules,
+        reason or _REASON[effect or Effect.DENY],
+        policy.digest,
+        errors,
+        tuple(budget for case in cases for budget in case.budgets),
+        missing if effect is None else (),
+        stop=any(case.stop for case in cases),
+    )
+    if plain:
+        plan.made[decision.effect, rules] = decision
+    return decision
+
+
+def _verdict(part: _LayerPlan, case: Case) -> _Verdict:
+    """Judge every rule that may speak about the call, and put them in their order."""
+    if case.state.stopped:
+        return _Verdict(_DENY, (), "the session has been stopped")
+    case.errors.extend(part.errors)
+    truths = {Effect.DENY: FALSE, Effect.ASK: FALSE, Effect.ALLOW: FALSE}
+    matched: list[tuple[Effect, Truths, str, str | None]] = []
+
+    def match(effect: Effect, value: Truths, rule_id: str, reason: str | None) -> None:
+        if value != FALSE:
+            truths[effect] = OR[truths[effect]][value]
+            matched.append((effect, value, rule_id, reason))
+
+    for rule, names in part.rules:
+        value = judge_conditions(case, rule, names) if rule.conditional else names
+        match(rule.effect, value, rule.id, rule.reason)
+        if rule.limit is not None and value != FALSE:
+            over = AND[value][judge_limit(case, rule, rule.limit)]
+            match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))
+            case.stop = case.stop or (rule.limit.stop and bool(over & _MAY))
+    if part.tool is not None and part.tool.once_per:
+        named = ", ".join(f"`{name}`" for name in part.tool.once_per)
+        repeat = judge_repeat(case, part.tool)
+        match(Effect.DENY, repeat, f"once_per:{part.tool.name.text}", f"it runs only once for each {named}")
+
+    bits = _possible(truths[Effect.DENY], truths[Effect.ASK], truths[Effect.ALLOW], part.layer.default)
+    needed = TRUE if bits == _ALLOW else _MAY
+    determining = [row for row in matched if _BIT[row[0]] == bits and row[1] & needed]
+    reason = next((row[3] for row in determining if row[3]), None)
+    if reason is None and determining and bits == _DENY:
+        sure = any(row[1] == TRUE for row in determining)
+        reason = "a rule denies it" if sure else "a rule may deny it, and could not be judged"
+    return _Verdict(bits, tuple(dict.fromkeys(row[2] for row in determining)), reason)
+
+
+def _possible(deny: Truths, ask: Truths, allow: Truths, default: Effect) -> Truths:
+    """Every verdict that the possible truths of the three kinds of rules can give."""
+    verdicts = _DENY if deny & _MAY else 0
+    if not deny & FALSE:
+        return verdicts
+    for must_allow in (False, True):
+        if not allow & (TRUE if must_allow else FALSE | INDETERMINATE):
+            continue
+        otherwise = Effect.ALLOW if must_allow else default
+        if ask & TRUE or (ask & INDETERMINATE and otherwise is Effect.ALLOW):
+            verdicts |= _ASK
+        if ask & FALSE or (ask & INDETERMINATE and otherwise is not Effect.ALLOW):
+            verdicts |= _BIT[otherwise]
+    return verdicts
+
+
+def _limit_reason(limit: Limit, over: Truths) -> str:
+    spent = "is spent" if over == TRUE else "may be spent"
+    return f"its limit of {limit.units} {limit.unit} {spent}"

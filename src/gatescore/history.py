@@ -1,0 +1,418 @@
+"""
+A session's state as a fold over its events: ``advance(history, event) -> history``.
+
+A `History` is a value: it never changes, and the one before an event stays what it was. Histories
+of one session share the list of events, so that advancing costs the same at event 10 and at event
+100,000. What a policy must know of the past is kept per policy layer in a `State`, brought up to
+date when it is asked for; folding in one go or event by event gives the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gatescore.canonical import Json, is_marked, key_text
+from gatescore.model import (
+    Abandoned,
+    AttributesChanged,
+    Budget,
+    Decided,
+    Effect,
+    Event,
+    Finished,
+    Moment,
+    Outcome,
+    Proposed,
+    Rejected,
+    SessionEnded,
+    SessionStarted,
+    Started,
+    ToolCall,
+)
+from gatescore.policy.arguments import ArgumentsCondition
+from gatescore.policy.rules import After, Layer, Limit, Tool
+from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, UNKNOWN, Truths
+
+
+def correlation(call: ToolCall, names: Sequence[str]) -> str | None:
+    """The values of some arguments as one text; None where one is absent, null or not JSON."""
+    values: list[Json] = []
+    for name in names:
+        value = call.arguments.get(name)
+        if value is None or (call.opaque and is_marked(value)):
+            return None
+        values.append(value)
+    return key_text(values)
+
+
+def judge_arguments(condition: ArgumentsCondition, call: ToolCall, errors: list[str] | None = None) -> Truths:
+    """Whether the arguments of *call* meet *condition*; indeterminate for an invalid call."""
+    if call.invalid is not None:
+        return INDETERMINATE
+    return condition.judge(call.arguments, errors, opaque=call.opaque)
+
+
+class _Log:
+    """The events that histories of one session share, and the states folded from them."""
+
+    __slots__ = ("events", "states")
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+        self.states: dict[Layer, State] = {}
+
+
+class History:
+    """
+    What had happened in a session at one point.
+
+    `History()` is outside of any session: nothing is known of what happened before. A session
+    begins with a `SessionStarted` event.
+    """
+
+    __slots__ = ("_length", "_log")
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._log = _Log(list(events))
+        self._length = len(self._log.events)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events so far, oldest first."""
+        return tuple(self._log.events[: self._length])
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __eq__(self, other: object) -> bool:
+        return self.events == other.events if isinstance(other, History) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._length)
+
+    def advanced(self, event: Event) -> History:
+        """The history after one more *event*. See `advance`."""
+        log = self._log
+        if len(log.events) != self._length:
+            # Another event follows this point already: the two futures part here.
+            log = _Log(log.events[: self._length])
+        log.events.append(event)
+        after = History.__new__(History)
+        after._log, after._length = log, self._length + 1
+        return after
+
+    def state(self, layer: Layer) -> State:
+        """What *layer* must know of the past, as of this point."""
+        log = self._log
+        state = log.states.get(layer)
+        if state is None or state.folded > self._length:
+            newest = state is None
+            state = State(layer)
+            if newest:
+                log.states[layer] = state
+        for position in range(state.folded, self._length):
+            state.apply(log.events[position])
+        return state
+
+
+def advance(history: History, event: Event) -> History:
+    """
+    Fold one *event* into a *history*.
+
+    Returns:
+        The history after the event; *history* itself stays as it was.
+    """
+    return history.advanced(event)
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """One earlier execution that an ``after`` may count."""
+
+    order: int
+    time: int | None
+    call_id: str
+
+
+class _Table:
+    """The executions that one ``after`` may count, by correlated value and by truth, oldest first."""
+
+    __slots__ = ("everything", "keyed")
+
+    def __init__(self) -> None:
+        self.everything: dict[Truths, list[_Earlier]] = {}
+        self.keyed: dict[str | None, dict[Truths, list[_Earlier]]] = {}
+
+    def add(self, key: str | None, truths: Truths, earlier: _Earlier) -> None:
+        self.everything.setdefault(truths, []).append(earlier)
+        self.keyed.setdefault(key, {}).setdefault(truths, []).append(earlier)
+
+
+@dataclass(slots=True)
+class _Open:
+    """An execution in flight, and what its success will add."""
+
+    call: ToolCall
+    evidence: list[tuple[int, str | None, Truths]] = field(default_factory=lambda: [])
+    effects: list[tuple[Tool, str | None]] = field(default_factory=lambda: [])
+
+
+@dataclass(slots=True)
+class _Used:
+    """The units used of one budget: when, in order, and how many at a time the record does not hold."""
+
+    times: list[int] = field(default_factory=lambda: [])
+    undated: int = 0
+
+
+class State:
+    """What one policy layer knows of a session's past. Read by `gatescore.decide`, changed by `apply` alone."""
+
+    __slots__ = (
+        "_effects",
+        "_messages",
+        "_once",
+        "_open",
+        "_orders",
+        "_reserved",
+        "_reserved_by",
+        "_tables",
+        "_used",
+        "attributes",
+        "folded",
+        "labels",
+        "layer",
+        "session",
+        "stopped",
+    )
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
+        self.folded = 0
+        self.session: SessionStarted | None = None
+        self.attributes: Mapping[str, Json] = {}
+        self.labels: set[str] = set()
+        self.stopped = False
+        self._messages: dict[str, str] = {}
+        self._orders: dict[str, int] = {}
+        self._tables = [_Table() for _ in layer.afters]
+        self._open: dict[str, _Open] = {}
+        self._used: defaultdict[str, _Used] = defaultdict(_Used)
+        self._reserved: defaultdict[str, int] = defaultdict(int)
+        self._reserved_by: dict[str, tuple[Budget, ...]] = {}
+        self._once: dict[tuple[Tool, str | None], set[str]] = {}
+        self._effects: dict[Tool, set[str]] = {}
+
+    # The fold
+
+    def apply(self, event: Event) -> None:
+        """Fold one event in."""
+        self.folded += 1
+        match event:
+            case SessionStarted():
+                self.session = event
+                self.attributes = event.attributes
+            case AttributesChanged():
+                self.attributes = event.attributes
+            case Proposed():
+                if event.message is not None:
+                    self._messages[event.call.call_id] = event.message
+            case Decided():
+                self._decided(event)
+            case Started():
+                self._started(event)
+            case Finished():
+                self._finished(event)
+            case Rejected() | Abandoned():
+                self._release(event.call_id)
+            case SessionEnded():
+                for call_id in list(self._reserved_by):
+                    self._release(call_id)
+            case _:
+                pass  # the rest is for the record: no decision reads it
+
+    def _decided(self, event: Decided) -> None:
+        decision = event.decision
+        if decision.stop:
+            self.stopped = True
+        held = tuple(budget for budget in decision.budgets if budget.unit != "proposals")
+        if event.moment is Moment.PROPOSAL:
+            for budget in decision.budgets:
+                if budget.unit == "proposals":
+                    self._use(budget.key, event.time)
+            # A call that waits for a person's yes holds nothing back from others.
+            if decision.effect is Effect.ALLOW:
+                self._reserve(event.call_id, held)
+        elif decision.effect is Effect.DENY:
+            self._release(event.call_id)
+        else:
+            self._reserve(event.call_id, held)
+
+    def _started(self, event: Started) -> None:
+        call = event.call
+        first = call.call_id not in self._orders
+        if first:
+            self._orders[call.call_id] = len(self._orders)
+        self._release(call.call_id)
+        for budget in event.budgets:
+            if budget.unit == "executions" or (budget.unit == "calls" and first):
+                self._use(budget.key, event.time)
+
+        layer = self.layer
+        tool = layer.tool(call.server, call.name)
+        if tool is not None and tool.labels:
+            self.labels |= tool.labels
+        running = _Open(call)
+        self._open[call.call_id] = running
+        for after in layer.afters:
+            truths = after.selector.judge(call.server, call.name, tool)
+            if truths != FALSE and after.args is not None:
+                truths = AND[truths][judge_arguments(after.args, call)]
+            if truths == FALSE:
+                continue
+            key = correlation(call, [theirs for _, theirs in after.same])
+            if after.restricting:
+                earlier = _Earlier(self._orders[call.call_id], event.time, call.call_id)
+                self._tables[after.index].add(key, truths, earlier)
+            else:
+                running.evidence.append((after.index, key, truths))
+        if tool is not None and tool.once_per:
+            effect = (tool, correlation(call, tool.once_per))
+            self._once.setdefault(effect, set()).add(call.call_id)
+            self._effects.setdefault(tool, set()).add(call.call_id)
+            running.effects.append(effect)
+
+    def _finished(self, event: Finished) -> None:
+        running = self._open.pop(event.call_id, None)
+        if running is None:
+            return
+        if event.outcome is Outcome.SUCCEEDED:
+            for index, key, truths in running.evidence:
+                earlier = _Earlier(self._orders[event.call_id], event.time, event.call_id)
+                self._tables[index].add(key, truths, earlier)
+        for effect in running.effects:
+            if event.outcome in effect[0].safe_to_repeat:
+                self._once[effect].discard(event.call_id)
+                self._effects[effect[0]].discard(event.call_id)
+
+    def _use(self, key: str, time: int | None) -> None:
+        used = self._used[key]
+        if time is None:
+            used.undated += 1
+        else:
+            insort(used.times, time)
+
+    def _reserve(self, call_id: str, budgets: tuple[Budget, ...]) -> None:
+        self._release(call_id)
+        if budgets:
+            self._reserved_by[call_id] = budgets
+            for budget in budgets:
+                self._reserved[budget.key] += 1
+
+    def _release(self, call_id: str) -> None:
+        for budget in self._reserved_by.pop(call_id, ()):
+            self._reserved[budget.key] -= 1
+
+    # Questions
+
+    @property
+    def observed(self) -> bool:
+        """Whether the record holds what was executed in the session."""
+        return self.session is not None and self.session.observed
+
+    def after(self, after: After, call: ToolCall, now: int | None, moment: Moment) -> Truths:
+        """Whether an execution that *after* asks for came before; without regard to `observed`."""
+        table = self._tables[after.index]
+        found: list[tuple[Truths, list[_Earlier]]] = []
+        if not after.same:
+            found.extend(table.everything.items())
+        else:
+            key = correlation(call, [mine for mine, _ in after.same])
+            if key is None:
+                found.extend((AND[t][INDETERMINATE], rows) for t, rows in table.everything.items())
+            else:
+                found.extend(table.keyed.get(key, {}).items())
+                found.extend((AND[t][INDETERMINATE], rows) for t, rows in table.keyed.get(None, {}).items())
+        truths = FALSE
+        for possible, rows in found:
+            earlier = self._latest(rows, call, moment)
+            if earlier is not None:
+                truths = OR[truths][AND[possible][self._within(after, earlier, call, now)]]
+        return truths
+
+    def _latest(self, rows: list[_Earlier], call: ToolCall, moment: Moment) -> _Earlier | None:
+        """The last execution of another call; at the proposal, siblings do not count."""
+        message = self._messages.get(call.call_id) if moment is Moment.PROPOSAL else None
+        for earlier in reversed(rows):
+            if earlier.call_id == call.call_id:
+                continue
+            if message is not None and self._messages.get(earlier.call_id) == message:
+                continue
+            return earlier
+        return None
+
+    def _within(self, after: After, earlier: _Earlier, call: ToolCall, now: int | None) -> Truths:
+        if after.calls is not None:
+            own = self._orders.get(call.call_id)
+            since = len(self._orders) - earlier.order
+            if own is not None and own > earlier.order:
+                since -= 1
+            return TRUE if since <= after.calls else FALSE
+        if after.nanoseconds is None:
+            return TRUE
+        if now is None or earlier.time is None or now < earlier.time:
+            return UNKNOWN
+        return TRUE if now - earlier.time <= after.nanoseconds else FALSE
+
+    def spent(
+        self, limit: Limit, budget: Budget, call: ToolCall, elsewhere: int | None, now: int | None
+    ) -> Truths:
+        """
+        Whether *budget* has no unit left for *call*.
+
+        Args:
+            limit: The limit that the budget belongs to.
+            budget: Whose budget.
+            call: The call that would take a unit; what it holds itself does not count.
+            elsewhere: Units used outside of this session; None where the record does not hold it.
+            now: The time, for a window.
+        """
+        if limit.unit == "calls" and call.call_id in self._orders:
+            return FALSE  # another attempt of a call that has its unit
+        held = self._reserved[budget.key] - sum(
+            own.key == budget.key for own in self._reserved_by.get(call.call_id, ())
+        )
+        used, unclear = self._units(budget.key, limit.window, now)
+        used += held + (elsewhere or 0)
+        if used >= limit.units:
+            return TRUE
+        if (budget.wide and elsewhere is None) or used + unclear >= limit.units:
+            return FALSE | TRUE
+        return FALSE
+
+    def _units(self, key: str, window: int | None, now: int | None) -> tuple[int, int]:
+        """How many units are in use, and how many more may be (used at a time the record does not hold)."""
+        used = self._used.get(key)
+        if used is None:
+            return 0, 0
+        if window is None:
+            return len(used.times) + used.undated, 0
+        if now is None:
+            return 0, len(used.times) + used.undated
+        return len(used.times) - bisect_right(used.times, now - window), used.undated
+
+    def repeats(self, tool: Tool, call: ToolCall) -> Truths:
+        """Whether the effect of *call* is in flight, was had, or may have been had, by another call."""
+        key = correlation(call, tool.once_per)
+        if key is None:
+            return INDETERMINATE if _others(self._effects.get(tool), call.call_id) else FALSE
+        if _others(self._once.get((tool, key)), call.call_id):
+            return TRUE
+        return INDETERMINATE if _others(self._once.get((tool, None)), call.call_id) else FALSE
+
+
+def _others(ids: set[str] | None, call_id: str) -> bool:
+    return bool(ids) and len(ids) > (call_id in ids)

@@ -1,0 +1,1 @@
+"""Cards and explanations for people and programs. One module for each format."""

@@ -1,0 +1,12 @@
+"""Cards as JSON: one object, stable and versioned."""
+
+from __future__ import annotations
+
+import json
+
+from gatescore.score import PermissionCard
+
+
+def permission_json(card: PermissionCard) -> str:
+    """One JSON object with a line break at its end; see `PermissionCard.to_dict`."""
+    return json.dumps(card.to_dict(), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,133 @@
+"""
+One session through the engine: every call of both streams judged, each at its own moment.
+
+Proposals are judged against what had been executed in earlier turns, with the budgets that their
+siblings reserved; each execution against the executions before it in the list. So the two streams
+are folded apart: neither is inferred from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from gatescore.decide import decide
+from gatescore.history import History, advance
+from gatescore.model import (
+    NO_FACTS,
+    Abandoned,
+    Decided,
+    Decision,
+    Execution,
+    Facts,
+    Finished,
+    Moment,
+    Outcome,
+    Proposal,
+    Proposed,
+    Session,
+    SessionStarted,
+    Started,
+)
+from gatescore.policy import Policy
+
+_OUTSIDE = History()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The decisions on the two streams of one session, in the order of each; empty where not observed."""
+
+    proposals: Sequence[Decision]
+    executions: Sequence[Decision]
+
+
+def judge_session(policy: Policy, session: Session) -> Judged:
+    """Judge every proposal and every execution of *session*."""
+    proposed, executed = session.proposed or (), session.executed or ()
+    if not policy.reads_history:
+        return Judged(
+            [decide(policy, _OUTSIDE, p.call, _facts(p.time), moment=Moment.PROPOSAL) for p in proposed],
+            [decide(policy, _OUTSIDE, e.call, _facts(e.time)) for e in executed],
+        )
+    start = _begin(session)
+    _, decisions = _judge_executions(policy, start, executed)
+    return Judged(_judge_proposals(policy, start, proposed, executed), decisions)
+
+
+def history_of(policy: Policy, session: Session) -> History:
+    """The history after everything that was executed in *session*."""
+    history, _ = _judge_executions(policy, _begin(session), session.executed or ())
+    return history
+
+
+def _begin(session: Session) -> History:
+    started = SessionStarted(
+        session_id=session.id,
+        principal=session.principal,
+        attributes=session.attributes,
+        observed=session.executed is not None,
+    )
+    return History([started])
+
+
+def _facts(time: int | None) -> Facts:
+    return NO_FACTS if time is None else Facts(now=time)
+
+
+def _judge_proposals(
+    policy: Policy, history: History, proposed: Sequence[Proposal], executed: Sequence[Execution]
+) -> list[Decision]:
+    """Turn by turn: its proposals, then what was executed in it, then whatever it still reserves is free."""
+    decisions: dict[int, Decision] = {}
+    entered = sorted(executed, key=lambda execution: execution.turn)  # stable: in the order of the list
+    reached = 0
+    in_turns = sorted(range(len(proposed)), key=lambda position: proposed[position].turn)
+    for turn, positions in groupby(in_turns, key=lambda position: proposed[position].turn):
+        while reached < len(entered) and entered[reached].turn < turn:
+            history, _ = _enter(policy, history, entered[reached])
+            reached += 1
+        held: list[str] = []
+        for position in positions:
+            proposal = proposed[position]
+            call = proposal.call
+            history = advance(history, Proposed(time=proposal.time, call=call, message=f"turn {turn}"))
+            decision = decide(policy, history, call, _facts(proposal.time), moment=Moment.PROPOSAL)
+            decisions[position] = decision
+            history = advance(
+                history,
+                Decided(time=proposal.time, call_id=call.call_id, moment=Moment.PROPOSAL, decision=decision),
+            )
+            held.append(call.call_id)
+        while reached < len(entered) and entered[reached].turn <= turn:
+            history, _ = _enter(policy, history, entered[reached])
+            reached += 1
+        for call_id in held:
+            history = advance(history, Abandoned(call_id=call_id))
+    return [decisions[position] for position in range(len(proposed))]
+
+
+def _judge_executions(
+    policy: Policy, history: History, executed: Sequence[Execution]
+) -> tuple[History, list[Decision]]:
+    decisions: list[Decision] = []
+    for execution in executed:
+        history, decision = _enter(policy, history, execution)
+        decisions.append(decision)
+    return history, decisions
+
+
+def _enter(policy: Policy, history: History, execution: Execution) -> tuple[History, Decision]:
+    """Judge one entry, and fold it in: it happened, whatever the policy says of it."""
+    call = execution.call
+    decision = decide(policy, history, call, _facts(execution.time))
+    history = advance(
+        history,
+        Started(time=execution.time, call=call, budgets=decision.budgets, attempt=execution.attempt or 1),
+    )
+    if execution.outcome is not Outcome.UNFINISHED:
+        history = advance(
+            history, Finished(time=execution.time, call_id=call.call_id, outcome=execution.outcome)
+        )
+    return history, decision

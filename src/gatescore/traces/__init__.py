@@ -1,0 +1,91 @@
+"""
+Recorded runs to sessions.
+
+Nothing here judges: a session is what was recorded, with its two streams apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gatescore.errors import InputError, did_you_mean
+from gatescore.model import Session
+from gatescore.traces.inputs import FORMATS, Progress, find_inputs, read_file
+from gatescore.traces.trajectory import LineError, parse_trajectory
+
+__all__ = ["FORMATS", "find_inputs", "read_session", "read_sessions"]
+
+
+def read_sessions(
+    *inputs: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002 - the word of the command line
+    progress: Progress | None = None,
+) -> Iterator[Session]:
+    """
+    Read recorded sessions, one after the other, whatever the size of the input.
+
+    Args:
+        inputs: Files, folders, globs, or ``-`` for standard input; at least one.
+        format: The format, where it is not to be recognised: ``trajectory``.
+        progress: Called with the number of bytes read since its last call.
+
+    Yields:
+        Sessions in the order of the input. A line that cannot be read is a session whose `error`
+        says why and whose streams are not observed: it never counts as one in which nothing
+        happened.
+
+    Raises:
+        InputError: No such input, or a file without any session: empty, binary or something else.
+    """
+    if format is not None and format not in FORMATS:
+        raise InputError(f"unknown format: {did_you_mean(format, FORMATS)}", source=format)
+    files = find_inputs(_names(inputs))
+    return _sessions(files, progress)
+
+
+def _names(inputs: Iterable[str | os.PathLike[str]]) -> list[str]:
+    names = [os.fspath(name) for name in inputs]
+    if not names:
+        raise InputError("no input: name a file, a folder, a glob, or `-`", source="read_sessions")
+    return names
+
+
+def _sessions(files: list[str], progress: Progress | None) -> Iterator[Session]:
+    found = False
+    first: InputError | None = None
+    for file in files:
+        try:
+            for session in read_file(file, progress):
+                found = True
+                yield session
+        except InputError as error:
+            if len(files) == 1:
+                raise
+            # Among several files one that is no recording is an error of the input, not its end.
+            first = first or error
+            yield Session(id=error.source, source=error.source, error=error)
+    if not found and first is not None:
+        others = f"{len(files) - 1:,} other file{'' if len(files) == 2 else 's'}"
+        raise InputError(
+            f"{first.message}; nor is a session in the {others}", source=first.source, line=first.line
+        )
+
+
+def read_session(line: Mapping[str, Any], *, fallback_id: str = "session") -> Session:
+    """
+    Make a session of one trajectory line that is in memory, as a mapping.
+
+    Raises:
+        InputError: Something in it has the wrong form.
+    """
+    if not isinstance(line, Mapping):
+        kind = type(line).__name__
+        raise InputError(
+            f"a trajectory line is a mapping, not `{kind}`: parse its text first", source=fallback_id
+        )
+    try:
+        return parse_trajectory(line, fallback_id=fallback_id)
+    except LineError as error:
+        raise InputError(str(error), source=str(line.get("id", fallback_id))) from None

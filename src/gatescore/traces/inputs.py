@@ -1,0 +1,178 @@
+"""
+Recorded input: files, folders, globs and standard input, to sessions, one after the other.
+
+What cannot be read is never passed over in silence: a broken line comes out as a session that
+holds an error instead of streams, and a file that is no recording at all raises.
+"""
+# ruff: noqa: PTH - `os.path` answers for any name; `pathlib` raises for some, and takes "" for a folder
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO, Final, NoReturn
+
+from gatescore.canonical import parse_json
+from gatescore.errors import InputError
+from gatescore.model import Session
+from gatescore.traces.trajectory import LineError, is_trajectory, parse_trajectory
+
+SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
+"""The files of a folder that are read."""
+
+FORMATS: Final = ("trajectory",)
+"""The formats that can be read."""
+
+STANDARD_INPUT: Final = "-"
+
+_LOOKED_AT: Final = 100
+"""How many broken lines a file may begin with before it is taken for something else."""
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes read since the last call."""
+
+
+def find_inputs(names: Iterable[str]) -> list[str]:
+    """
+    The files meant by *names*: files as they are, folders and globs opened up in sorted order.
+
+    Raises:
+        InputError: A name that means no file.
+    """
+    found: list[str] = []
+    for name in names:
+        if not name:
+            raise InputError("a name is empty: name a file, a folder, a glob, or `-`", source="input")
+        if name == STANDARD_INPUT:
+            found.append(name)
+        elif os.path.isdir(name):
+            found.extend(_files_in(name))
+        elif os.path.exists(name):  # not only plain files: a shell's `<(...)` is a pipe
+            found.append(name)
+        else:
+            matches = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+            if not matches:
+                raise InputError("no such file: name a file, a folder, a glob, or `-`", source=name)
+            found.extend(matches)
+    # A file that is named twice, as by a folder and a glob, holds its sessions once.
+    return list({name if name == STANDARD_INPUT else os.path.realpath(name): name for name in found}.values())
+
+
+def _files_in(folder: str) -> list[str]:
+    def refuse(error: OSError) -> NoReturn:
+        raise unreadable(error, error.filename or folder) from None
+
+    files = sorted(
+        os.path.join(inner, file)
+        for inner, _, files in os.walk(folder, onerror=refuse)
+        for file in files
+        if file.endswith(SUFFIXES)
+    )
+    if not files:
+        raise InputError("the folder holds no " + " or ".join(SUFFIXES) + " file", source=folder)
+    return files
+
+
+def unreadable(error: OSError, source: str) -> InputError:
+    """The error of a file that cannot be opened or read."""
+    return InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", source=source)
+
+
+def total_size(files: Iterable[str]) -> int | None:
+    """The bytes of all *files*, or None where one has no size that is known before."""
+    total = 0
+    for file in files:
+        if file == STANDARD_INPUT or not os.path.isfile(file):
+            return None
+        total += os.path.getsize(file)
+    return total
+
+
+def read_file(name: str, progress: Progress | None = None) -> Iterator[Session]:
+    """
+    Read the sessions of one file.
+
+    Raises:
+        InputError: The file cannot be opened, or holds no session.
+    """
+    if name == STANDARD_INPUT:
+        if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] - where it was closed
+            raise InputError("it is closed: pass a recording", source="standard input")
+        yield from _read(sys.stdin.buffer, "standard input", progress)
+        return
+    try:
+        file = open(name, "rb")  # noqa: SIM115 - closed below; a failure to open is not one of reading
+    except OSError as error:
+        raise unreadable(error, name) from None
+    with file:
+        yield from _read(file, name, progress)
+
+
+def _read(file: BinaryIO, source: str, progress: Progress | None) -> Iterator[Session]:
+    broken: list[InputError] = []
+    seen = False
+    try:
+        for number, line in enumerate(file, 1):
+            if progress is not None:
+                progress(len(line))
+            if not line.strip():
+                continue
+            try:
+                session = _session(line, source, number)
+            except LineError as error:
+                problem = InputError(str(error), source=source, line=number)
+                if seen:
+                    yield _broken(problem)
+                else:
+                    broken.append(problem)
+                    if len(broken) > _LOOKED_AT:
+                        break
+                continue
+            if not seen:
+                seen = True
+                yield from map(_broken, broken)
+            yield session
+    except OSError as error:
+        raise unreadable(error, source) from None
+    if not seen:
+        if not broken:
+            raise InputError(
+                "the file is empty: record at least one session, one JSON object a line", source=source
+            )
+        raise InputError(f"no session in it: {broken[0].message}", source=source, line=broken[0].line)
+
+
+def _broken(error: InputError) -> Session:
+    place = str(error).removesuffix(f": {error.message}")
+    return Session(id=place, source=place, error=error)
+
+
+def _session(line: bytes, source: str, number: int) -> Session:
+    if b"\0" in line:
+        raise LineError("not text, but binary: pass trajectory lines, one JSON object a line")
+    try:
+        data = parse_json(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+    except UnicodeDecodeError:
+        raise LineError("not UTF-8 text: pass trajectory lines, one JSON object a line") from None
+    except ValueError as error:
+        raise LineError(_not_json(error, line)) from None
+    if not is_trajectory(data):
+        raise LineError(
+            "JSON, but not a trajectory line: an object with `proposed` or `executed`, one session a line"
+        )
+    place = f"{source}:{number}"
+    return parse_trajectory(data, source=place, fallback_id=place)
+
+
+def _not_json(error: ValueError, line: bytes) -> str:
+    where = ""
+    if isinstance(error, json.JSONDecodeError):
+        where = f" (column {error.pos + 1})"
+        if line.endswith(b"\n") and error.pos >= len(error.doc.rstrip()):
+            return "the JSON does not end on its line: write each session on one line, as `jq -c .` does"
+    reason = getattr(error, "msg", str(error))
+    end = "" if line.endswith(b"\n") else "; the line may be cut short, it has no end"
+    return f"not JSON: {reason[:1].lower()}{reason[1:]}{where}{end}"

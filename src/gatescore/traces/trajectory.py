@@ -1,0 +1,457 @@
+"""
+Trajectory lines: one recorded session a line, the neutral input for people with their own logs.
+
+A line is a whole session. `proposed` or `executed` absent or null (not ``[]``) means that the
+stream was not observed. Keys that are not known are passed over, but a call that spells its
+arguments in another way is refused: it would be judged as if it had none.
+
+Source: DESIGN, "Trajectory lines".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gatescore.canonical import FlawedObject, Json, canonical, equal
+from gatescore.errors import ArgumentsError, did_you_mean
+from gatescore.model import Execution, Executor, Origin, Outcome, Proposal, Session, ToolCall
+from gatescore.policy.names import split_qualified
+from gatescore.policy.places import shown
+
+MISSPELT: Final = ("args", "argument", "parameters", "params", "input", "inputs", "kwargs", "function")
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NOT_SELECTED: Final = "not_selected"
+_REFUSED: Final = ("denied", "rejected", "expired", "invalid")
+_ENDS: Final = ("executed", *_REFUSED, _NOT_SELECTED, "abandoned", *Outcome)
+"""What the `outcome` of a proposal may say: its end, or how the execution that it led to came out."""
+
+
+class LineError(ValueError):
+    """What is wrong with a line, in one sentence that names the place in it and the remedy."""
+
+
+@dataclass(slots=True)
+class _Raw:
+    """
+    One call as it stands in a line.
+
+    Attributes:
+        group: What its siblings have in common: the recorded turn, else the message; None for neither.
+        approved: Somebody said yes, by the record.
+        approved_at: When, or None.
+    """
+
+    where: str
+    data: Mapping[str, Any]
+    name: str
+    server: str | None
+    host_id: str | None
+    seq: int | None
+    turn: int | None
+    group: tuple[str, str | int] | None
+    time: int | None
+    approved: bool
+    approved_at: int | None
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A proposal that executions may join."""
+
+    raw: _Raw
+    call: ToolCall
+    turn: int
+    joined: int = 0
+    entries: list[int | None] = field(default_factory=lambda: [])
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class _Queues:
+    """Proposals in order, found by what an execution can join them with."""
+
+    by_seq: dict[int, _Candidate] = field(default_factory=lambda: {})
+    by_id: defaultdict[tuple[str, str], deque[_Candidate]] = field(default_factory=lambda: defaultdict(deque))
+    by_name: defaultdict[str, list[_Candidate]] = field(default_factory=lambda: defaultdict(list))
+
+
+def is_trajectory(data: object) -> bool:
+    """Whether parsed JSON is a trajectory line: an object that speaks of a stream."""
+    return isinstance(data, dict) and ("proposed" in data or "executed" in data)
+
+
+def parse_trajectory(data: Mapping[str, Any], *, source: str | None = None, fallback_id: str = "") -> Session:
+    """
+    Make a session of one parsed line.
+
+    Args:
+        data: The JSON object, as from `gatescore.canonical.parse_json`.
+        source: Where it was read, for reports.
+        fallback_id: The id of a session that has none.
+
+    Raises:
+        LineError: Something in the line has the wrong form; nothing of it is scored.
+    """
+    if isinstance(data, FlawedObject):
+        raise LineError(data.flaw)
+    principal = data.get("principal")
+    if principal is not None and not isinstance(principal, str):
+        raise _wrong(principal, "principal", "", "text")
+    proposed = _calls(data, "proposed")
+    executed = _calls(data, "executed")
+    candidates, turns = _candidates(proposed or [])
+    executions, refused = _executions(executed or [], candidates, turns, observed=proposed is not None)
+    proposals = [_proposal(candidate) for candidate in [*candidates, *refused]]
+    return Session(
+        id=_id(data.get("id"), "") or fallback_id,
+        principal=principal,
+        attributes=_attributes(data.get("attributes")),
+        catalog=_catalog(data.get("catalog")),
+        proposed=None if proposed is None else proposals,
+        executed=None if executed is None else executions,
+        source=source,
+    )
+
+
+def parse_call(data: object, where: str = "the call") -> ToolCall:
+    """
+    Make a call of a mapping with `name` and, optionally, `arguments` and `server`.
+
+    Raises:
+        LineError: It has no name, or spells its arguments in another way.
+    """
+    raw = _raw(data, where)
+    return _tool_call(raw, raw.host_id or "")
+
+
+def _attributes(value: object) -> dict[str, Json]:
+    """The session's attributes: as strict as arguments, since expressions read them."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong(value, "attributes", "", "an object")
+    try:
+        return canonical(value)
+    except ArgumentsError as error:
+        raise LineError(f"`attributes` cannot be judged, as little as such arguments: {error}") from None
+
+
+def _calls(data: Mapping[str, Any], key: str) -> list[_Raw] | None:
+    calls = data.get(key)
+    if calls is None:
+        return None
+    if not isinstance(calls, list):
+        raise _wrong(calls, key, "", "a list of calls")
+    return [_raw(call, f"call {number} of `{key}`") for number, call in enumerate(calls, 1)]
+
+
+def _raw(data: object, where: str) -> _Raw:
+    if isinstance(data, FlawedObject):
+        raise LineError(f"{where}: {data.flaw}")
+    if not isinstance(data, dict):
+        raise LineError(f'{where} is not an object: write {{"name": NAME, "arguments": {{...}}}}')
+    name = data.get("name")
+    if name is None:
+        raise LineError(f"{where} has no `name`")
+    if not isinstance(name, str):
+        raise _wrong(name, "name", where, "text")
+    if "arguments" not in data and "input_parameters" not in data:
+        for key in MISSPELT:
+            if key in data:
+                raise LineError(f"{where} has `{key}` but no `arguments`: rename it")
+    if data.get("arguments") is not None and data.get("input_parameters") is not None:
+        raise LineError(f"{where} has both `arguments` and `input_parameters`: keep one of them")
+    server = data.get("server")
+    if server is not None and not isinstance(server, str):
+        raise _wrong(server, "server", where, 'text ("" for a local tool)')
+    if server is None:
+        # Logs write the server into the name; a policy names the two apart.
+        server, name = split_qualified(name) or (None, name)
+    turn = _whole(data.get("turn"), "turn", where)
+    message = data.get("message")
+    if isinstance(message, bool) or not isinstance(message, (str, int, type(None))):
+        raise _wrong(message, "message", where, "the id of a message: text or a whole number")
+    group = (
+        ("turn", turn) if turn is not None else ("message", message) if message not in (None, "") else None
+    )
+    approved, approved_at = _approval(data.get("approval"), where)
+    return _Raw(
+        where,
+        data,
+        name,
+        server,
+        _id(data.get("id"), where),
+        _whole(data.get("seq"), "seq", where),
+        turn,
+        group,
+        _time(data.get("time"), where),
+        approved,
+        approved_at,
+    )
+
+
+def _id(value: object, where: str) -> str | None:
+    """An id as text; None where it is missing, null or empty."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
+        raise _wrong(value, "id", where, "text or a whole number")
+    return None if value in (None, "") else str(value)
+
+
+def _whole(value: object, key: str, where: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise _wrong(value, key, where, "a whole number")
+    return value
+
+
+def _time(value: object, where: str) -> int | None:
+    """Nanoseconds since 1970: an integer as it is, or ISO 8601 text with its offset from UTC."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, TypeError):
+            moment = datetime.datetime.fromisoformat(value)
+            return (moment - _EPOCH) // datetime.timedelta(microseconds=1) * 1000
+    raise _wrong(
+        value, "time", where, "integer nanoseconds since 1970, or ISO 8601 text with its offset from UTC"
+    )
+
+
+def _approval(value: object, where: str) -> tuple[bool, int | None]:
+    """Whether somebody said yes, and when. What else it may say is not read, so it must say no more."""
+    if value is None:
+        return False, None
+    where = f"{where}: `approval`"
+    if isinstance(value, FlawedObject):
+        raise LineError(f"{where}: {value.flaw}")
+    by = value.get("by") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(by, str) or not by.strip():
+        raise LineError(f'{where} does not say who agreed: write `{{"by": NAME, "time": TIME}}`')
+    for key in value:
+        if key not in ("by", "time"):
+            raise LineError(
+                f"{where} is a yes, and holds `by` and `time` alone, not {shown(key)}: "
+                "leave it out where nobody agreed"
+            )
+    return True, _time(value.get("time"), where)
+
+
+def _in_time(raw: _Raw, entry: int | None) -> bool:
+    """Whether the yes that *raw* records came before the time of an *entry*, where both are known."""
+    return raw.approved and (raw.approved_at is None or entry is None or raw.approved_at <= entry)
+
+
+def _wrong(value: object, key: str, where: str, wanted: str) -> LineError:
+    return LineError(f"{where}{': ' if where else ''}`{key}` is {_shown(value)}, not {wanted}")
+
+
+def _shown(value: object) -> str:
+    """A value as JSON writes it, shortened; text without its quotes."""
+    return shown(value if isinstance(value, str) else json.dumps(value, default=str))
+
+
+def _choice(value: object, known: tuple[str, ...], key: str, where: str) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    raise LineError(f"{where}: `{key}` is {_shown(value)}: {did_you_mean(value, known)}")
+
+
+def _catalog(value: object) -> frozenset[str] | None:
+    if value is None:
+        return None
+    names: list[str] = []
+    for item in value if isinstance(value, list) else [None]:
+        name = item.get("name") if isinstance(item, dict) else item
+        if not isinstance(name, str):
+            raise LineError("`catalog` is not a list of tool names: leave it out where they are not known")
+        names.append(name)
+    return frozenset(names)
+
+
+def _tool_call(raw: _Raw, call_id: str) -> ToolCall:
+    data = raw.data
+    arguments = data.get("arguments")
+    if arguments is None:
+        arguments = data.get("input_parameters")
+    return ToolCall(raw.name, arguments, server=raw.server, call_id=call_id, host_call_id=raw.host_id)
+
+
+# The proposed stream
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The turns of a line: as recorded; without, calls of one message are one, others one each."""
+
+    recorded: bool
+    numbers: dict[object, int] = field(default_factory=lambda: {})
+
+    def of_proposal(self, raw: _Raw, position: int) -> int:
+        if self.recorded:
+            return raw.turn or 0
+        return self.numbers.setdefault(position if raw.group is None else raw.group, len(self.numbers))
+
+    def of_execution(self, raw: _Raw, before: int) -> int:
+        """The turn of an execution that no proposal joins; without one, that of the execution *before*."""
+        if self.recorded:
+            return before if raw.turn is None else raw.turn
+        return self.numbers.get(raw.group, before)
+
+
+def _candidates(raws: list[_Raw]) -> tuple[list[_Candidate], _Turns]:
+    turns = _Turns(recorded=all(raw.turn is not None for raw in raws))
+    taken: set[str] = set()
+    return [
+        _Candidate(raw, _tool_call(raw, _own_id(raw, position, taken)), turns.of_proposal(raw, position))
+        for position, raw in enumerate(raws)
+    ], turns
+
+
+def _own_id(raw: _Raw, position: int, taken: set[str]) -> str:
+    """An id that is unique in the session: the host's where it is, else the host's or none with a number."""
+    own = raw.host_id or f"#{position if raw.seq is None else raw.seq}"
+    number = 2
+    unique = own
+    while unique in taken:
+        unique, number = f"{own}#{number}", number + 1
+    taken.add(unique)
+    return unique
+
+
+def _proposal(candidate: _Candidate) -> Proposal:
+    raw = candidate.raw
+    origin = raw.data.get("origin")
+    outcome = raw.data.get("outcome")
+    if outcome is not None:
+        _choice(outcome, _ENDS, "outcome", raw.where)
+    return Proposal(
+        call=candidate.call,
+        origin=Origin.MODEL
+        if origin is None
+        else Origin(_choice(origin, tuple(Origin), "origin", raw.where)),
+        turn=candidate.turn,
+        time=raw.time,
+        # A yes is given after the proposal: what it must not be later than is the entry that it covers.
+        approved=_in_time(raw, candidate.entries[0] if candidate.entries else None),
+        # What ran had been selected, whatever else the record says of it.
+        selected=outcome != _NOT_SELECTED or bool(candidate.entries),
+        refused=candidate.refused or outcome in _REFUSED,
+    )
+
+
+# The executed stream
+
+
+def _executions(
+    raws: list[_Raw], candidates: list[_Candidate], turns: _Turns, *, observed: bool
+) -> tuple[list[Execution], list[_Candidate]]:
+    """The executions, joined to proposals; and refused calls that nothing else shows to have been proposed."""
+    queues = _queues(candidates)
+    taken = {candidate.call.call_id for candidate in candidates}
+    executions: list[Execution] = []
+    refused: list[_Candidate] = []
+    turn = min((candidate.turn for candidate in candidates), default=0) - 1
+    for position, raw in enumerate(raws):
+        invoked = raw.data.get("invoked")
+        if invoked is not None and not isinstance(invoked, bool):
+            raise _wrong(invoked, "invoked", raw.where, "true or false")
+        candidate = _join(raw, queues)
+        turn = candidate.turn if candidate is not None else turns.of_execution(raw, turn)
+        if invoked is False:
+            if candidate is None:
+                candidate = _Candidate(raw, _tool_call(raw, _own_id(raw, position, taken)), turn)
+                refused.append(candidate)
+            candidate.refused = True
+            continue
+        if candidate is not None:
+            candidate.entries.append(raw.time)
+        call_id = candidate.call.call_id if candidate is not None else _own_id(raw, position, taken)
+        executions.append(_execution(raw, call_id, turn, proposed=candidate is not None))
+    return executions, refused if observed else []
+
+
+def _queues(candidates: list[_Candidate]) -> _Queues:
+    queues = _Queues()
+    for candidate in candidates:
+        raw = candidate.raw
+        if raw.seq is not None:
+            queues.by_seq.setdefault(raw.seq, candidate)
+        if raw.host_id is not None:
+            queues.by_id[raw.host_id, raw.name].append(candidate)
+        queues.by_name[raw.name].append(candidate)
+    return queues
+
+
+def _join(raw: _Raw, queues: _Queues) -> _Candidate | None:
+    """The proposal that an execution belongs to: by `seq`, else by `id`, else by name and arguments."""
+    found: _Candidate | None = None
+    if raw.seq is not None and queues.by_seq:
+        found = queues.by_seq.get(raw.seq)
+        if found is not None and not _same_tool(found.raw, raw):
+            found = None
+    elif queue := queues.by_id.get((raw.host_id or "", raw.name)):
+        found = _first(raw, queue)
+    else:
+        found = _same_call(raw, queues.by_name.get(raw.name, []))
+    if found is not None:
+        found.joined += 1
+    return found
+
+
+def _first(raw: _Raw, queue: deque[_Candidate]) -> _Candidate | None:
+    """First in, first out; the last one stays, so that a second entry is seen to be its own."""
+    while len(queue) > 1 and queue[0].joined:
+        queue.popleft()
+    waiting = (candidate for candidate in queue if not candidate.joined and _same_tool(candidate.raw, raw))
+    last = queue[-1]
+    return next(waiting, last if _same_tool(last.raw, raw) else None)
+
+
+def _same_tool(left: _Raw, right: _Raw) -> bool:
+    """One name, and no two servers; a record may say the server in one of the streams alone."""
+    return left.name == right.name and (
+        left.server == right.server or left.server is None or right.server is None
+    )
+
+
+def _same_call(raw: _Raw, candidates: list[_Candidate]) -> _Candidate | None:
+    call = _tool_call(raw, "")
+    for candidate in candidates:
+        # An id on both sides that differs says that they are two calls.
+        comparable = raw.host_id is None or candidate.raw.host_id is None
+        waiting = comparable and not candidate.joined and _same_tool(candidate.raw, raw)
+        if waiting and _same_arguments(candidate.call, call):
+            return candidate
+    return None
+
+
+def _same_arguments(left: ToolCall, right: ToolCall) -> bool:
+    return left.invalid is None and right.invalid is None and equal(left.arguments, right.arguments)
+
+
+def _execution(raw: _Raw, call_id: str, turn: int, *, proposed: bool) -> Execution:
+    data = raw.data
+    outcome = Outcome.SUCCEEDED if data.get("error") is None else Outcome.FAILED
+    if data.get("outcome") is not None:
+        recorded = Outcome(_choice(data["outcome"], tuple(Outcome), "outcome", raw.where))
+        # An error beside "succeeded" is a contradiction: the call is no evidence of success.
+        outcome = outcome if recorded is Outcome.SUCCEEDED else recorded
+    executor = data.get("executor")
+    return Execution(
+        call=_tool_call(raw, call_id),
+        proposed=proposed,
+        turn=turn,
+        attempt=_whole(data.get("attempt"), "attempt", raw.where),
+        executor=Executor.LOCAL
+        if executor is None
+        else Executor(_choice(executor, tuple(Executor), "executor", raw.where)),
+        outcome=outcome,
+        time=raw.time,
+        approved=_in_time(raw, raw.time),
+    )

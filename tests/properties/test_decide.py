@@ -1,0 +1,358 @@
+"""
+The theorems about `decide`, by name, and proof that each of them would notice a wrong engine.
+
+A property is a function that takes the decision point under test and gives a Hypothesis test of it.
+So the same property runs against the engine, and against mutants of it made by hand, which it must
+kill: a test of the tests.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+import gatescore.decide
+import gatescore.history
+from gatescore.decide import decide
+from gatescore.model import Effect, Moment
+from gatescore.policy import Policy
+from tests.properties.worlds import (
+    Decide,
+    afters,
+    conditions,
+    documents,
+    made,
+    selectors,
+    undated,
+    worlds,
+)
+from tests.spec import decide_spec
+from tests.spec.args_spec import I
+
+Check = Callable[[], None]
+STRICTNESS = {Effect.ALLOW: 0, Effect.ASK: 1, Effect.DENY: 2}
+PATIENT = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def spec_verdict(document: dict[str, Any], world: Any) -> str:
+    return decide_spec.verdict(document, list(world.events), world.call, world.moment, world.now)
+
+
+def with_rule(document: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "rules": [*document["rules"], rule]}
+
+
+def engine_and_specification_agree(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        decision = world.judged(decision_point, made(document))
+        assert not decision.undecidable
+        assert decision.effect == spec_verdict(document, world)
+        if world.call.invalid is None and decision.reason != "the session has been stopped":
+            taken = {budget.limit.split("/")[-1] for budget in decision.budgets}
+            expected = decide_spec.budgets(document, list(world.events), world.call, world.moment, world.now)
+            assert taken == expected
+
+    return check
+
+
+def deny_trumps_ask_trumps_allow(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        asking = with_rule(document, {"id": "asks", "ask": [world.call.name]})
+        denying = with_rule(asking, {"id": "denies", "deny": [world.call.name]})
+        assert world.judged(decision_point, made(asking)).effect != Effect.ALLOW
+        assert world.judged(decision_point, made(denying)).effect == Effect.DENY
+
+    return check
+
+
+def with_default_deny_nothing_is_allowed_without_an_allow(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents(defaults=["deny"]))
+        document["rules"] = [rule for rule in document["rules"] if "allow" not in rule]
+        world = data.draw(worlds(made(document)))
+        assert world.judged(decision_point, made(document)).effect != Effect.ALLOW
+
+    return check
+
+
+def order_and_duplication_of_rules_are_irrelevant(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        again = [{**rule, "id": f"again-{rule['id']}"} for rule in document["rules"]]
+        shuffled = {**document, "rules": data.draw(st.permutations([*document["rules"], *again]))}
+        first, second = world.judged(decision_point, made(document)), world.judged(decision_point, made(shuffled))
+        assert first.effect == second.effect
+        assert {rule.removeprefix("again-") for rule in second.rules} == set(first.rules)
+
+    return check
+
+
+def adding_a_deny_never_allows(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        deny: dict[str, Any] = {"id": "added", "deny": data.draw(selectors())}
+        if data.draw(st.booleans()):
+            deny["args"] = data.draw(conditions())
+        if data.draw(st.booleans()):
+            deny["after"] = data.draw(afters())
+        before = world.judged(decision_point, made(document)).effect
+        after = world.judged(decision_point, made(with_rule(document, deny))).effect
+        assert after in (before, Effect.DENY)
+
+    return check
+
+
+def adding_an_allow_without_a_limit_never_denies(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        allow: dict[str, Any] = {"id": "added", "allow": data.draw(selectors())}
+        if data.draw(st.booleans()):
+            allow["args"] = data.draw(conditions())
+        before = world.judged(decision_point, made(document)).effect
+        after = world.judged(decision_point, made(with_rule(document, allow))).effect
+        assert before == Effect.DENY or after != Effect.DENY
+
+    return check
+
+
+def an_indeterminate_condition_never_grants(decision_point: Decide) -> Check:
+    """Without the allow rules that are indeterminate, nothing is stricter; with a deny that is, it is a deny."""
+
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents(defaults=["deny", "ask"]))
+        world = data.draw(worlds(made(document)))
+
+        def truth(rule: dict[str, Any]) -> int:
+            past = list(world.events)
+            return decide_spec.matching(document, rule, past, world.call, world.moment, world.now)
+
+        indeterminate = [rule for rule in document["rules"] if truth(rule) == I]
+        assume(indeterminate)
+        effect = world.judged(decision_point, made(document)).effect
+        if any("deny" in rule for rule in indeterminate):
+            assert effect == Effect.DENY
+        kept = [rule for rule in document["rules"] if "allow" not in rule or truth(rule) != I]
+        without = world.judged(decision_point, made({**document, "rules": kept})).effect
+        assert STRICTNESS[without] <= STRICTNESS[effect]
+
+    return check
+
+
+def a_layer_never_widens(decision_point: Decide) -> Check:
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        layers = [{**data.draw(documents()), "name": name} for name in ("org", "app")]
+        policy = Policy.layered(*map(made, layers))
+        world = data.draw(worlds(policy))
+        effect = world.judged(decision_point, Policy.layered(*map(made, layers))).effect
+        alone = [world.judged(decision_point, made(layer)).effect for layer in layers]
+        assert STRICTNESS[effect] == max(STRICTNESS[verdict] for verdict in alone)
+
+    return check
+
+
+def what_is_decided_from_less_is_what_more_would_say(decision_point: Decide) -> Check:
+    """Take the times out of a record: the verdict stays, or is undecidable."""
+
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        full = world.judged(decision_point, made(document))
+        less = decision_point(
+            made(document), gatescore.history.History(undated(world).events), world.call, moment=world.moment
+        )
+        assert less.effect == Effect.DENY or not less.undecidable
+        assert less.undecidable or less.effect == full.effect
+
+    return check
+
+
+def folding_in_one_go_or_event_by_event_is_the_same(history: ModuleType) -> Check:
+    """Also when it is asked in between, and when two futures part from one past."""
+
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        world = data.draw(worlds(made(document)))
+        policy = made(document)
+        steps = [history.History()]
+        for event in world.events:
+            steps.append(history.advance(steps[-1], event))
+            if data.draw(st.booleans()):
+                decide(policy, steps[-1], world.call, world.facts, moment=world.moment)
+        cut = data.draw(st.integers(0, len(world.events)))
+        other = history.advance(steps[cut], world.events[0]) if world.events else steps[0]
+        for length, step in [(cut, steps[cut]), (len(world.events), steps[-1])]:
+            fresh = history.History(world.events[:length])
+            assert step.events == fresh.events == world.events[:length]
+            judged = [decide(made(document), h, world.call, world.facts, moment=world.moment) for h in (step, fresh)]
+            asked = decide(policy, step, world.call, world.facts, moment=world.moment)
+            assert judged[0] == judged[1] == asked
+        assert other.events == ((*world.events[:cut], world.events[0]) if world.events else ())
+
+    return check
+
+
+PROPERTIES = [
+    engine_and_specification_agree,
+    deny_trumps_ask_trumps_allow,
+    with_default_deny_nothing_is_allowed_without_an_allow,
+    order_and_duplication_of_rules_are_irrelevant,
+    adding_a_deny_never_allows,
+    adding_an_allow_without_a_limit_never_denies,
+    an_indeterminate_condition_never_grants,
+    a_layer_never_widens,
+    what_is_decided_from_less_is_what_more_would_say,
+]
+
+
+@pytest.mark.parametrize("theorem", PROPERTIES, ids=lambda theorem: theorem.__name__)
+def test_the_engine_holds_the_theorem(theorem: Callable[[Decide], Check]) -> None:
+    """Each rule of the verdict holds for random policies, pasts and calls."""
+    PATIENT(theorem(decide))()
+
+
+def test_replaying_a_fold_in_one_go_or_event_by_event_gives_the_same_history() -> None:
+    """A scorer that reads a record must see what the guard saw."""
+    PATIENT(folding_in_one_go_or_event_by_event_is_the_same(gatescore.history))()
+
+
+# Mutants made by hand. Each is one text of a module and what it becomes; each must be killed by the
+# theorem it stands under, three for every theorem.
+
+DENY_POSSIBLE = "verdicts = _DENY if deny & _MAY else 0"
+MUST_ALLOW = "if not allow & (TRUE if must_allow else FALSE | INDETERMINATE):"
+ASK = "if ask & TRUE or (ask & INDETERMINATE and otherwise is Effect.ALLOW):"
+STRICTEST = "bits = OR[bits][verdict.bits]"
+DETERMINING = "determining = [row for row in matched if _BIT[row[0]] == bits and row[1] & needed]"
+CONDITIONS = "value = judge_conditions(case, rule, names) if rule.conditional else names"
+OVER = "match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))"
+REPEAT = "match(Effect.DENY, repeat,"
+OTHERWISE = "otherwise = Effect.ALLOW if must_allow else default"
+DENY_SURE = "if not deny & FALSE:\n        return verdicts"
+CONFUSED_ALLOW = MUST_ALLOW.replace("TRUE if", "INDETERMINATE | TRUE if").replace("FALSE | INDETERMINATE", "FALSE")
+
+DECIDE_MUTANTS: dict[Callable[[Decide], Check], list[tuple[str, str]]] = {
+    engine_and_specification_agree: [
+        (OVER, "match(Effect.ASK, over, rule.id, _limit_reason(rule.limit, over))"),
+        (REPEAT, "match(Effect.ASK, repeat,"),
+        (ASK, "if ask & (INDETERMINATE | TRUE):"),
+    ],
+    deny_trumps_ask_trumps_allow: [
+        (DENY_POSSIBLE, "verdicts = _DENY if deny & _MAY and not allow & TRUE else 0"),
+        (ASK, "if (ask & TRUE and not must_allow) or (ask & INDETERMINATE and otherwise is Effect.ALLOW):"),
+        (
+            "match(rule.effect, value, rule.id, rule.reason)",
+            "match(rule.effect if rule.conditional else Effect.ALLOW, value, rule.id, rule.reason)",
+        ),
+    ],
+    with_default_deny_nothing_is_allowed_without_an_allow: [
+        (OTHERWISE, "otherwise = Effect.ALLOW"),
+        ("verdicts |= _BIT[otherwise]", "verdicts |= _ALLOW"),
+        ('match(rule.effect, value, rule.id, rule.reason)', "match(Effect.ALLOW, value, rule.id, rule.reason)"),
+    ],
+    order_and_duplication_of_rules_are_irrelevant: [
+        ("truths[effect] = OR[truths[effect]][value]", "truths[effect] = value"),
+        ("for rule, names in part.rules:", "for rule, names in part.rules[:4]:"),
+        (DETERMINING, DETERMINING + "[:1]"),
+    ],
+    adding_a_deny_never_allows: [
+        ("truths[effect] = OR[truths[effect]][value]", "truths[effect] ^= value"),
+        (DENY_POSSIBLE, "verdicts = _DENY if deny == TRUE else 0"),
+        (OTHERWISE, "otherwise = Effect.ALLOW if must_allow or deny & INDETERMINATE else default"),
+    ],
+    adding_an_allow_without_a_limit_never_denies: [
+        (OTHERWISE, "otherwise = Effect.DENY if must_allow and default is Effect.ASK else default"),
+        (DENY_POSSIBLE, "verdicts = _DENY if deny & _MAY or allow & INDETERMINATE else 0"),
+        (
+            "match(rule.effect, value, rule.id, rule.reason)",
+            "match(rule.effect if len(matched) < 2 else Effect.DENY, value, rule.id, rule.reason)",
+        ),
+    ],
+    an_indeterminate_condition_never_grants: [
+        (MUST_ALLOW, CONFUSED_ALLOW),
+        (DENY_POSSIBLE, "verdicts = _DENY if deny & TRUE else 0"),
+        (CONDITIONS, CONDITIONS + "\n        value = TRUE if value == INDETERMINATE else value"),
+    ],
+    a_layer_never_widens: [
+        (STRICTEST, "bits = verdict.bits"),
+        (STRICTEST, "bits = verdicts[0].bits"),
+        (STRICTEST, "bits = min(max(bits, verdict.bits), verdict.bits | 1)"),
+    ],
+    what_is_decided_from_less_is_what_more_would_say: [
+        (DENY_POSSIBLE, "verdicts = _DENY if deny == TRUE or deny == INDETERMINATE else 0"),
+        (DENY_SURE, "if deny & _MAY:\n        return verdicts"),
+        (MUST_ALLOW, "if allow & TRUE and not must_allow:"),
+    ],
+}
+
+HISTORY_MUTANTS = [
+    ("if len(log.events) != self._length:", "if len(log.events) < self._length:"),
+    ("if state is None or state.folded > self._length:", "if state is None:"),
+    ("for position in range(state.folded, self._length):", "for position in range(state.folded, self._length - 1):"),
+]
+
+HUNT = settings(
+    PATIENT, max_examples=1_000, phases=[Phase.generate], database=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
+    """A copy of *module* with one text changed."""
+    assert module.__file__ is not None
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    assert source.count(old) == 1, f"the text to change stands {source.count(old)} times in the module: {old}"
+    changed = ModuleType(f"{module.__name__}_mutant")
+    # Dataclasses look their module up by name.
+    sys.modules[changed.__name__] = changed
+    exec(compile(source.replace(old, new), module.__file__, "exec"), changed.__dict__)
+    return changed
+
+
+def assert_killed(check: Check) -> None:
+    with pytest.raises((AssertionError, ExceptionGroup)):
+        HUNT(check)()
+
+
+@pytest.mark.parametrize(
+    ("theorem", "old", "new"),
+    [(theorem, old, new) for theorem, pairs in DECIDE_MUTANTS.items() for old, new in pairs],
+    ids=[f"{theorem.__name__}-{number}" for theorem, pairs in DECIDE_MUTANTS.items() for number in range(len(pairs))],
+)
+def test_the_theorem_kills_the_mutant(theorem: Callable[[Decide], Check], old: str, new: str) -> None:
+    """A theorem that a wrong engine can satisfy proves nothing."""
+    assert_killed(theorem(mutant(gatescore.decide, old, new).decide))
+
+
+@pytest.mark.parametrize(("old", "new"), HISTORY_MUTANTS, ids=range(len(HISTORY_MUTANTS)))
+def test_replaying_kills_the_mutant(old: str, new: str) -> None:
+    """The same for the fold."""
+    assert_killed(folding_in_one_go_or_event_by_event_is_the_same(mutant(gatescore.history, old, new)))
+
+
+def test_every_theorem_has_three_mutants() -> None:
+    """A theorem that is added without mutants is not proved to notice anything."""
+    assert {theorem: len(DECIDE_MUTANTS.get(theorem, [])) for theorem in PROPERTIES} == dict.fromkeys(PROPERTIES, 3)
