@@ -20,9 +20,10 @@ import math
 import numbers
 import re
 import uuid
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import PurePath
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from gatescore.errors import ArgumentsError
 
@@ -42,8 +43,11 @@ OPAQUE: Final = "$python"
 """The key of the marker that stands for a value JSON cannot hold: ``{"$python": "type name"}``."""
 
 _MAX_BITS: Final = int(MAX_DIGITS * math.log2(10))
+_DICT: Final[Any] = dict  # its own methods, whatever a subclass makes of them
+_NAME_OF_TYPE: Final = type.__dict__["__name__"].__get__
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
-_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# Possessive, and content with a text that has no end: nothing in it makes the search start over.
+_TEXT_OR_BRACKET: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class FlawedObject(dict[str, Json]):
@@ -88,8 +92,22 @@ def canonical(arguments: object) -> dict[str, Json]:
     Raises:
         ArgumentsError: NaN or an infinity (also by overflow), a key twice, text that is not JSON
             or goes on behind it, not an object, a lone surrogate in a key, nesting over
-            `MAX_DEPTH` or a cycle, size over `MAX_SIZE`, an integer over `MAX_DIGITS`.
+            `MAX_DEPTH` or a cycle, size over `MAX_SIZE`, an integer over `MAX_DIGITS`, an object that
+            raises when it is looked at in place of the arguments.
     """
+    try:
+        return _canonical(arguments)
+    except ArgumentsError:
+        raise
+    except RecursionError:
+        raise ArgumentsError("arguments nest deeper than the stack that is left can follow") from None
+    except Exception as error:  # noqa: BLE001 - a hostile or broken object is no reason to judge nothing
+        raise ArgumentsError(
+            f"arguments cannot be read: looking at them raises {_type_name(error)}"
+        ) from None
+
+
+def _canonical(arguments: object) -> dict[str, Json]:
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return {}
     if isinstance(arguments, (str, bytes)):
@@ -184,7 +202,7 @@ class _Walk:
         if self.size > MAX_SIZE:
             raise ArgumentsError(f"arguments are larger than {MAX_SIZE:,}")
 
-    def _array(self, values: Sequence[object], depth: int) -> list[Json]:
+    def _array(self, values: Iterable[object], depth: int) -> list[Json]:
         _check_depth(depth)
         return [self.value(item, depth + 1) for item in values]
 
@@ -192,11 +210,14 @@ class _Walk:
         _check_depth(depth)
         if isinstance(mapping, FlawedObject):
             raise ArgumentsError(mapping.flaw)
+        # What a dict holds, not what a subclass says that it does.
+        pairs: Iterable[tuple[object, object]]
+        pairs = _DICT.items(mapping) if isinstance(mapping, dict) else mapping.items()
         result: dict[str, Json] = {}
-        for key, item in mapping.items():
+        for key, item in pairs:
             name = key if type(key) is str else _key(key)
             if name is None:
-                return {OPAQUE: type(mapping).__name__}
+                return {OPAQUE: _type_name(mapping)}
             if not name.isascii() and _SURROGATES.search(name):
                 raise ArgumentsError("a key of the arguments holds a lone surrogate")
             if name in result:
@@ -208,17 +229,32 @@ class _Walk:
     def _other(self, value: object, depth: int) -> Json:
         """Convert what is not a plain JSON type; whatever raises on the way is opaque."""
         try:
-            converted = _simpler(value)
+            simpler = _simpler(value)
+            if simpler is not value:
+                return self.value(simpler, depth)
+            # Measured while they are gone through: a collection may be without an end.
+            if isinstance(value, Mapping):
+                return self._object(cast("Mapping[object, object]", value), depth)
+            if isinstance(value, (list, tuple, Set)):
+                items = self._array(_held(cast("Iterable[object]", value)), depth)
+                return sorted(items, key=canonical_text) if isinstance(value, Set) else items
         except ArgumentsError:
             raise
-        except Exception:  # noqa: BLE001 - a hostile or broken object must not reach the caller's tool
-            converted = value
-        if converted is value:
-            return {OPAQUE: type(value).__name__}
-        if isinstance(value, Set) and isinstance(converted, list):
-            _check_depth(depth)
-            return sorted((self.value(item, depth + 1) for item in converted), key=canonical_text)
-        return self.value(converted, depth)
+        except Exception:  # noqa: BLE001, S110 - a hostile or broken object must not reach the caller's tool
+            pass
+        return {OPAQUE: _type_name(value)}  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _held(collection: Iterable[object]) -> Iterable[object]:
+    """What a collection holds, not what a subclass says that it does."""
+    kinds: tuple[Any, ...] = (list, tuple, set, frozenset)
+    return next((kind.__iter__(collection) for kind in kinds if isinstance(collection, kind)), collection)
+
+
+def _type_name(value: object) -> str:
+    """The name of the type of *value*, also where its metaclass says something else, or raises."""
+    name: str = _NAME_OF_TYPE(type(value))
+    return name[:100]
 
 
 def _simpler(value: object) -> object:
@@ -227,22 +263,24 @@ def _simpler(value: object) -> object:
         return value.value
     if isinstance(value, str):
         return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
     if isinstance(value, numbers.Integral):
-        return int.__int__(value) if isinstance(value, int) else int(value)
+        return int(value)
     if isinstance(value, decimal.Decimal):
         return _from_decimal(value)
+    if isinstance(value, float):
+        return float.__float__(value)
     if isinstance(value, numbers.Real):
-        return float.__float__(value) if isinstance(value, float) else float(value)
+        return float(value)
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, (PurePath, uuid.UUID)):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(bytes(value)).decode("ascii")
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, (tuple, list, Set)):
-        return list(value)
+        return base64.b64encode(bytes(cast("bytes", value))).decode("ascii")
+    if isinstance(value, (Mapping, list, tuple, Set)):
+        return cast("object", value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     dump = getattr(type(value), "model_dump", None)  # pydantic, without importing it
@@ -253,12 +291,17 @@ def _simpler(value: object) -> object:
 
 def _key(key: object) -> str | None:
     """The text of a mapping's key, or None where JSON has no such key."""
-    if isinstance(key, enum.Enum):
-        key = key.value
-    if isinstance(key, str):
-        return str.__str__(key)
-    if isinstance(key, int) and not isinstance(key, bool):
-        return str(_integer(int(key)))
+    try:
+        if isinstance(key, enum.Enum):
+            key = key.value
+        if isinstance(key, str):
+            return str.__str__(key)
+        if isinstance(key, int) and not isinstance(key, bool):
+            return str(_integer(int.__int__(key)))
+    except ArgumentsError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - as in `_Walk._other`
+        pass
     return None
 
 
@@ -275,6 +318,7 @@ def _finite(value: float) -> float:
 
 
 def _from_decimal(value: decimal.Decimal) -> int | float:
+    value = decimal.Decimal(value)  # of a subclass, the number itself
     if not value.is_finite():
         return _finite(float("nan"))
     if value.adjusted() > MAX_DIGITS:
@@ -291,12 +335,9 @@ def _pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     result = dict(pairs)
     if len(result) == len(pairs):
         return result
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            break
-        seen.add(key)
-    return FlawedObject(pairs, f"key `{key}` stands twice in one object")
+    times = Counter(key for key, _ in pairs)
+    twice = next(key for key, count in times.items() if count > 1)
+    return FlawedObject(pairs, f"key `{twice}` stands twice in one object")
 
 
 def _parse_integer(text: str) -> int | float:
@@ -310,7 +351,8 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_parse_in
 def _without_depths(text: str) -> str:
     """Replace by 0 whatever nests deeper than any record can need, so that the rest can be parsed."""
     keep_levels = 2 * MAX_DEPTH
-    depth, kept, start = 0, [], 0
+    kept: list[str] = []
+    depth = start = 0
     for match in _TEXT_OR_BRACKET.finditer(text):
         token = match.group()
         if token in ("[", "{"):
@@ -334,7 +376,7 @@ def _kind(value: object) -> str:
         return "a text"
     if isinstance(value, (list, tuple, Set)):
         return "an array"
-    return f"a `{type(value).__name__}`"
+    return f"a `{_type_name(value)}`"
 
 
 def _first_line(error: Exception) -> str:

@@ -123,7 +123,7 @@ def explain(
 
 
 def _reading(case: Case, rule: Rule, names: Truths, decision: Decision) -> Reading:
-    parts = [Part("tool", names, _selector_text(rule, names, case))]
+    parts = [Part("tool", names, _selector_text(rule, case))]
     if rule.args is not None:
         for _, truths, text in rule.args.failures(case.call.arguments, opaque=case.call.opaque):
             parts.append(Part("args", truths, text))
@@ -140,9 +140,7 @@ def _reading(case: Case, rule: Rule, names: Truths, decision: Decision) -> Readi
         spent = judge_limit(case, rule, rule.limit)
         text = f"{rule.limit.units} {rule.limit.unit} per {rule.limit.per}: "
         parts.append(Part("limit", spent, text + ("not spent" if spent == FALSE else "spent, or may be")))
-    return Reading(
-        case.layer.name, rule.id, rule.effect, tuple(parts), truths, rule.id in decision.rules
-    )
+    return Reading(case.layer.name, rule.id, rule.effect, tuple(parts), truths, rule.id in decision.rules)
 
 
 def _part(case: Case, rule: Rule, name: str, truths: Truths) -> Part:
@@ -155,7 +153,7 @@ def _part(case: Case, rule: Rule, name: str, truths: Truths) -> Part:
     return Part(name, truths, text)
 
 
-def _selector_text(rule: Rule, names: Truths, case: Case) -> str:
+def _selector_text(rule: Rule, case: Case) -> str:
     selector = rule.selector
     if selector.labels is not None:
         return "labels " + ", ".join(sorted(selector.labels))
@@ -169,7 +167,11 @@ def _selector_text(rule: Rule, names: Truths, case: Case) -> str:
 def _once(case: Case, tool: Tool, decision: Decision) -> Reading:
     truths = judge_repeat(case, tool)
     named = ", ".join(tool.once_per)
-    text = f"no other call for this {named}" if truths == FALSE else f"another call for this {named}, or it cannot be told"
+    text = (
+        f"no other call for this {named}"
+        if truths == FALSE
+        else f"another call for this {named}, or it cannot be told"
+    )
     rule = f"once_per:{tool.name.text}"
     return Reading(
         case.layer.name, rule, Effect.DENY, (Part("once_per", truths, text),), truths, rule in decision.rules

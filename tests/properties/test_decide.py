@@ -25,12 +25,13 @@ from gatescore.decide import decide
 from gatescore.model import Effect, Moment
 from gatescore.policy import Policy
 from tests.properties.worlds import (
+    AFTERS,
+    CONDITIONS,
+    SELECTORS,
+    TIMED_DOCUMENTS,
     Decide,
-    afters,
-    conditions,
     documents,
     made,
-    selectors,
     undated,
     worlds,
 )
@@ -82,7 +83,7 @@ def deny_trumps_ask_trumps_allow(decision_point: Decide) -> Check:
 def with_default_deny_nothing_is_allowed_without_an_allow(decision_point: Decide) -> Check:
     @given(st.data())
     def check(data: st.DataObject) -> None:
-        document = data.draw(documents(defaults=["deny"]))
+        document = data.draw(documents("deny"))
         document["rules"] = [rule for rule in document["rules"] if "allow" not in rule]
         world = data.draw(worlds(made(document)))
         assert world.judged(decision_point, made(document)).effect != Effect.ALLOW
@@ -109,11 +110,11 @@ def adding_a_deny_never_allows(decision_point: Decide) -> Check:
     def check(data: st.DataObject) -> None:
         document = data.draw(documents())
         world = data.draw(worlds(made(document)))
-        deny: dict[str, Any] = {"id": "added", "deny": data.draw(selectors())}
+        deny: dict[str, Any] = {"id": "added", "deny": data.draw(SELECTORS)}
         if data.draw(st.booleans()):
-            deny["args"] = data.draw(conditions())
+            deny["args"] = data.draw(CONDITIONS)
         if data.draw(st.booleans()):
-            deny["after"] = data.draw(afters())
+            deny["after"] = data.draw(AFTERS)
         before = world.judged(decision_point, made(document)).effect
         after = world.judged(decision_point, made(with_rule(document, deny))).effect
         assert after in (before, Effect.DENY)
@@ -126,9 +127,9 @@ def adding_an_allow_without_a_limit_never_denies(decision_point: Decide) -> Chec
     def check(data: st.DataObject) -> None:
         document = data.draw(documents())
         world = data.draw(worlds(made(document)))
-        allow: dict[str, Any] = {"id": "added", "allow": data.draw(selectors())}
+        allow: dict[str, Any] = {"id": "added", "allow": data.draw(SELECTORS)}
         if data.draw(st.booleans()):
-            allow["args"] = data.draw(conditions())
+            allow["args"] = data.draw(CONDITIONS)
         before = world.judged(decision_point, made(document)).effect
         after = world.judged(decision_point, made(with_rule(document, allow))).effect
         assert before == Effect.DENY or after != Effect.DENY
@@ -141,7 +142,7 @@ def an_indeterminate_condition_never_grants(decision_point: Decide) -> Check:
 
     @given(st.data())
     def check(data: st.DataObject) -> None:
-        document = data.draw(documents(defaults=["deny", "ask"]))
+        document = data.draw(documents("deny", "ask"))
         world = data.draw(worlds(made(document)))
 
         def truth(rule: dict[str, Any]) -> int:
@@ -178,7 +179,7 @@ def what_is_decided_from_less_is_what_more_would_say(decision_point: Decide) -> 
 
     @given(st.data())
     def check(data: st.DataObject) -> None:
-        document = data.draw(documents())
+        document = data.draw(TIMED_DOCUMENTS)
         world = data.draw(worlds(made(document)))
         full = world.judged(decision_point, made(document))
         less = decision_point(
@@ -243,76 +244,74 @@ def test_replaying_a_fold_in_one_go_or_event_by_event_gives_the_same_history() -
 # Mutants made by hand. Each is one text of a module and what it becomes; each must be killed by the
 # theorem it stands under, three for every theorem.
 
-DENY_POSSIBLE = "verdicts = _DENY if deny & _MAY else 0"
+DENY_FIRST = """\
+    verdicts = _DENY if deny & _MAY else 0
+    if not deny & FALSE:
+        return verdicts
+"""
 MUST_ALLOW = "if not allow & (TRUE if must_allow else FALSE | INDETERMINATE):"
 ASK = "if ask & TRUE or (ask & INDETERMINATE and otherwise is Effect.ALLOW):"
 STRICTEST = "bits = OR[bits][verdict.bits]"
 DETERMINING = "determining = [row for row in matched if _BIT[row[0]] == bits and row[1] & needed]"
-CONDITIONS = "value = judge_conditions(case, rule, names) if rule.conditional else names"
+JUDGED = "value = judge_conditions(case, rule, names) if rule.conditional else names"
 OVER = "match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))"
-REPEAT = "match(Effect.DENY, repeat,"
 OTHERWISE = "otherwise = Effect.ALLOW if must_allow else default"
-DENY_SURE = "if not deny & FALSE:\n        return verdicts"
-CONFUSED_ALLOW = MUST_ALLOW.replace("TRUE if", "INDETERMINATE | TRUE if").replace("FALSE | INDETERMINATE", "FALSE")
+RULES = "for rule, names in part.rules:"
+MATCH = "match(rule.effect, value, rule.id, rule.reason)"
+COLLECT = "truths[effect] = OR[truths[effect]][value]"
 
 DECIDE_MUTANTS: dict[Callable[[Decide], Check], list[tuple[str, str]]] = {
     engine_and_specification_agree: [
-        (OVER, "match(Effect.ASK, over, rule.id, _limit_reason(rule.limit, over))"),
-        (REPEAT, "match(Effect.ASK, repeat,"),
-        (ASK, "if ask & (INDETERMINATE | TRUE):"),
+        (OVER, OVER.replace("Effect.DENY", "Effect.ASK")),
+        ("match(Effect.DENY, repeat,", "match(Effect.ASK, repeat,"),
+        (ASK, "if ask & TRUE:"),
     ],
     deny_trumps_ask_trumps_allow: [
-        (DENY_POSSIBLE, "verdicts = _DENY if deny & _MAY and not allow & TRUE else 0"),
-        (ASK, "if (ask & TRUE and not must_allow) or (ask & INDETERMINATE and otherwise is Effect.ALLOW):"),
-        (
-            "match(rule.effect, value, rule.id, rule.reason)",
-            "match(rule.effect if rule.conditional else Effect.ALLOW, value, rule.id, rule.reason)",
-        ),
+        (DENY_FIRST, "    verdicts = 0\n    if deny & _MAY and not allow & TRUE:\n        return _DENY\n"),
+        (OTHERWISE, OTHERWISE + "\n        if must_allow:\n            return verdicts | _ALLOW"),
+        (MATCH, "match(rule.effect if rule.conditional else Effect.ALLOW, value, rule.id, rule.reason)"),
     ],
     with_default_deny_nothing_is_allowed_without_an_allow: [
         (OTHERWISE, "otherwise = Effect.ALLOW"),
         ("verdicts |= _BIT[otherwise]", "verdicts |= _ALLOW"),
-        ('match(rule.effect, value, rule.id, rule.reason)', "match(Effect.ALLOW, value, rule.id, rule.reason)"),
+        (MATCH, "match(Effect.ALLOW, value, rule.id, rule.reason)"),
     ],
     order_and_duplication_of_rules_are_irrelevant: [
-        ("truths[effect] = OR[truths[effect]][value]", "truths[effect] = value"),
-        ("for rule, names in part.rules:", "for rule, names in part.rules[:4]:"),
+        (f"if value != FALSE:\n            {COLLECT}", "if True:\n            truths[effect] = value"),
+        (RULES, "for rule, names in part.rules[:4]:"),
         (DETERMINING, DETERMINING + "[:1]"),
     ],
     adding_a_deny_never_allows: [
-        ("truths[effect] = OR[truths[effect]][value]", "truths[effect] ^= value"),
-        (DENY_POSSIBLE, "verdicts = _DENY if deny == TRUE else 0"),
-        (OTHERWISE, "otherwise = Effect.ALLOW if must_allow or deny & INDETERMINATE else default"),
+        (COLLECT, "truths[effect] ^= value"),
+        (RULES, "for rule, names in part.rules[-3:]:"),
+        (DENY_FIRST, "    if deny == INDETERMINATE:\n        return _ALLOW\n" + DENY_FIRST),
     ],
     adding_an_allow_without_a_limit_never_denies: [
         (OTHERWISE, "otherwise = Effect.DENY if must_allow and default is Effect.ASK else default"),
-        (DENY_POSSIBLE, "verdicts = _DENY if deny & _MAY or allow & INDETERMINATE else 0"),
-        (
-            "match(rule.effect, value, rule.id, rule.reason)",
-            "match(rule.effect if len(matched) < 2 else Effect.DENY, value, rule.id, rule.reason)",
-        ),
+        (DENY_FIRST, DENY_FIRST.replace("deny & _MAY", "deny & _MAY or allow & INDETERMINATE")),
+        (MATCH, "match(rule.effect if len(matched) < 2 else Effect.DENY, value, rule.id, rule.reason)"),
     ],
     an_indeterminate_condition_never_grants: [
-        (MUST_ALLOW, CONFUSED_ALLOW),
-        (DENY_POSSIBLE, "verdicts = _DENY if deny & TRUE else 0"),
-        (CONDITIONS, CONDITIONS + "\n        value = TRUE if value == INDETERMINATE else value"),
+        (MUST_ALLOW, "if not allow & (INDETERMINATE | TRUE if must_allow else FALSE):"),
+        (DENY_FIRST, DENY_FIRST.replace("_MAY", "TRUE").replace("if not deny & FALSE", "if deny & TRUE")),
+        (JUDGED, JUDGED + "\n        value = TRUE if value == INDETERMINATE else value"),
     ],
     a_layer_never_widens: [
         (STRICTEST, "bits = verdict.bits"),
         (STRICTEST, "bits = verdicts[0].bits"),
-        (STRICTEST, "bits = min(max(bits, verdict.bits), verdict.bits | 1)"),
+        (STRICTEST, STRICTEST + " if verdict.rules else bits"),
     ],
     what_is_decided_from_less_is_what_more_would_say: [
-        (DENY_POSSIBLE, "verdicts = _DENY if deny == TRUE or deny == INDETERMINATE else 0"),
-        (DENY_SURE, "if deny & _MAY:\n        return verdicts"),
-        (MUST_ALLOW, "if allow & TRUE and not must_allow:"),
+        (DENY_FIRST, DENY_FIRST.replace("deny & _MAY", "deny in (INDETERMINATE, TRUE)")),
+        (DENY_FIRST, DENY_FIRST.replace("if not deny & FALSE", "if deny & _MAY")),
+        (MUST_ALLOW, MUST_ALLOW.replace(":", " or (allow & TRUE and not must_allow):")),
     ],
 }
 
 HISTORY_MUTANTS = [
     ("if len(log.events) != self._length:", "if len(log.events) < self._length:"),
     ("if state is None or state.folded > self._length:", "if state is None:"),
-    ("for position in range(state.folded, self._length):", "for position in range(state.folded, self._length - 1):"),
+    ("log = _Log(log.events[: self._length])", "log = _Log(log.events)"),
 ]
 
 HUNT = settings(

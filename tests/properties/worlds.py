@@ -19,6 +19,7 @@ from gatescore.history import History
 from gatescore.model import (
     Abandoned,
     Decided,
+    Decision,
     Effect,
     Event,
     Facts,
@@ -45,82 +46,94 @@ class Live:
     """A value that JSON cannot hold."""
 
 
-def values() -> st.SearchStrategy[Any]:
-    return st.sampled_from([1, 2, 1.0, True, "1", None, 200])
+# Strategies are made once: to make them anew in each draw would take longer than the drawing.
 
-
-def arguments() -> st.SearchStrategy[dict[str, Any]]:
-    plain = st.fixed_dictionaries({}, optional={"x": values(), "y": values()})
-    return st.one_of(plain, plain, plain, plain.map(lambda held: {**held, "x": Live()}))
-
-
-def conditions() -> st.SearchStrategy[dict[str, Any]]:
-    schema = st.sampled_from([{"maximum": 1}, {"const": 1}, {"type": "string"}, {"not": {"const": "1"}}, {}])
-    one = st.dictionaries(st.sampled_from(["x", "y", "x?", "*"]), schema, min_size=1, max_size=2)
-    return one.filter(lambda args: not {"x", "x?"} <= args.keys())
-
-
-def selectors() -> st.SearchStrategy[Any]:
-    names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2)
-    return st.one_of(names, names, names, st.sampled_from([{"labels": ["external"]}, {"labels": ["a", "b"]}]))
-
-
-@st.composite
-def afters(draw: st.DrawFn) -> dict[str, Any]:
-    after: dict[str, Any] = {"tool": draw(selectors())}
-    if draw(st.booleans()):
-        after["same"] = draw(st.sampled_from([{"x": "x"}, {"x": "y"}, {"x": "x", "y": "y"}]))
-    if draw(st.integers(0, 2)) == 0:
-        after["args"] = draw(conditions())
-    within = draw(st.sampled_from([None, "2s", "9s", {"calls": 1}, {"calls": 2}]))
-    return after if within is None else {**after, "within": within}
-
-
-@st.composite
-def limits(draw: st.DrawFn, effect: str) -> dict[str, Any]:
-    if effect == "deny":
-        return {"proposals": draw(st.integers(0, 2)), "then": "stop"}
-    limit: dict[str, Any] = {draw(st.sampled_from(["executions", "calls", "proposals"])): draw(st.integers(0, 2))}
-    if draw(st.booleans()):
-        limit["key"] = draw(st.sampled_from([["x"], ["x", "y"]]))
-    if draw(st.integers(0, 2)) == 0:
-        limit["window"] = draw(st.sampled_from(["2s", "9s"]))
-    if "proposals" in limit and draw(st.integers(0, 3)) == 0:
-        limit["then"] = "stop"
-    return limit
-
-
-@st.composite
-def rules(draw: st.DrawFn, number: int, *, with_limits: bool = True) -> dict[str, Any]:
-    effect = draw(st.sampled_from(["allow", "allow", "ask", "deny"]))
-    rule: dict[str, Any] = {"id": f"r{number}", effect: draw(selectors())}
-    if draw(st.booleans()):
-        rule["args"] = draw(conditions())
-    if draw(st.integers(0, 2)) == 0:
-        rule["after"] = draw(afters())
-    if with_limits and draw(st.integers(0, 2)) == 0:
-        rule["limit"] = draw(limits(effect))
-    return rule
-
-
-def known_tools() -> st.SearchStrategy[dict[str, Any]]:
-    labels = st.sampled_from([[], ["external"], ["a"], ["b", "external"]])
-    once = st.fixed_dictionaries(
+VALUES = st.sampled_from([1, 2, 1.0, True, "1", None, 200])
+PLAIN = st.fixed_dictionaries({}, optional={"x": VALUES, "y": VALUES})
+ARGUMENTS = st.one_of(PLAIN, PLAIN, PLAIN, PLAIN.map(lambda held: {**held, "x": Live()}))
+SCHEMAS = st.sampled_from([{"maximum": 1}, {"const": 1}, {"type": "string"}, {"not": {"const": "1"}}, {}])
+CONDITIONS = st.dictionaries(st.sampled_from(["x", "y", "x?", "*"]), SCHEMAS, min_size=1, max_size=2).filter(
+    lambda args: not {"x", "x?"} <= args.keys()
+)
+NAME_LISTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2)
+SELECTORS = st.one_of(
+    NAME_LISTS, NAME_LISTS, NAME_LISTS, st.sampled_from([{"labels": ["external"]}, {"labels": ["a", "b"]}])
+)
+AFTERS = st.fixed_dictionaries(
+    {"tool": SELECTORS},
+    optional={
+        "same": st.sampled_from([{"x": "x"}, {"x": "y"}, {"x": "x", "y": "y"}]),
+        "args": CONDITIONS,
+        "within": st.sampled_from(["2s", "9s", {"calls": 1}, {"calls": 2}]),
+    },
+)
+UNITS = st.integers(0, 2)
+LIMIT_PARTS = {
+    "key": st.sampled_from([["x"], ["x", "y"]]),
+    "window": st.sampled_from(["2s", "9s"]),
+}
+LIMITS = st.one_of(
+    st.fixed_dictionaries({"executions": UNITS}, optional=LIMIT_PARTS),
+    st.fixed_dictionaries({"calls": UNITS}, optional=LIMIT_PARTS),
+    st.fixed_dictionaries({"proposals": UNITS}, optional={**LIMIT_PARTS, "then": st.just("stop")}),
+)
+STOPS = st.fixed_dictionaries({"proposals": UNITS, "then": st.just("stop")})
+PARTS = {"args": CONDITIONS, "after": AFTERS}
+RULES = st.one_of(
+    st.fixed_dictionaries({"allow": SELECTORS}, optional=PARTS),
+    st.fixed_dictionaries({"allow": SELECTORS, "limit": LIMITS}, optional=PARTS),
+    st.fixed_dictionaries({"ask": SELECTORS}, optional={**PARTS, "limit": LIMITS}),
+    st.fixed_dictionaries({"deny": SELECTORS}, optional={**PARTS, "limit": STOPS}),
+)
+LABELS = st.sampled_from([[], ["external"], ["a"], ["b", "external"]])
+TOOL_ENTRIES = st.one_of(
+    st.fixed_dictionaries({"labels": LABELS}),
+    st.fixed_dictionaries(
         {"once_per": st.sampled_from([["x"], ["x", "y"]])},
         optional={"safe_to_repeat": st.sampled_from([["failed"], ["failed", "cancelled", "unfinished"]])},
+    ),
+)
+RULE_LISTS = st.lists(RULES, min_size=1, max_size=4).map(
+    lambda rules: [{"id": f"r{number}", **rule} for number, rule in enumerate(rules)]
+)
+DOCUMENTS = {
+    defaults: st.fixed_dictionaries(
+        {
+            "default": st.sampled_from(defaults),
+            "tools": st.dictionaries(st.sampled_from(TOOLS), TOOL_ENTRIES, max_size=2),
+            "rules": RULE_LISTS,
+        }
     )
-    entry = st.one_of(st.fixed_dictionaries({"labels": labels}), once)
-    return st.dictionaries(st.sampled_from(TOOLS), entry, max_size=2)
+    for defaults in [("deny", "ask", "allow"), ("deny", "ask"), ("deny",)]
+}
 
 
-@st.composite
-def documents(draw: st.DrawFn, *, with_limits: bool = True, defaults: Sequence[str] = ("deny", "ask", "allow")) -> dict[str, Any]:
-    count = draw(st.integers(1, 4))
-    return {
-        "default": draw(st.sampled_from(defaults)),
-        "tools": draw(known_tools()),
-        "rules": [draw(rules(number, with_limits=with_limits)) for number in range(count)],
+# Policies that mostly depend on time: each rule on how long ago something ran, or on a window.
+TIMED = {
+    "after": st.fixed_dictionaries({"tool": NAME_LISTS, "within": st.sampled_from(["1s", "2s", "4s"])}),
+    "limit": st.fixed_dictionaries({"executions": st.integers(1, 2), "window": st.sampled_from(["1s", "4s"])}),
+}
+TIMED_RULES = st.one_of(
+    st.fixed_dictionaries({"allow": NAME_LISTS}),
+    st.fixed_dictionaries({"allow": NAME_LISTS, "after": TIMED["after"]}),
+    st.fixed_dictionaries({"allow": NAME_LISTS, "limit": TIMED["limit"]}),
+    st.fixed_dictionaries({"deny": NAME_LISTS, "after": TIMED["after"]}),
+    st.fixed_dictionaries({"ask": NAME_LISTS, "after": TIMED["after"]}),
+)
+TIMED_DOCUMENTS = st.fixed_dictionaries(
+    {
+        "default": st.sampled_from(["deny", "allow"]),
+        "tools": st.just({}),
+        "rules": st.lists(TIMED_RULES, min_size=1, max_size=3).map(
+            lambda rules: [{"id": f"r{number}", **rule} for number, rule in enumerate(rules)]
+        ),
     }
+)
+
+
+def documents(*defaults: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Policy documents whose `default` is one of *defaults*; of all three where none is given."""
+    return DOCUMENTS[defaults or ("deny", "ask", "allow")]
 
 
 def made(document: dict[str, Any]) -> Policy:
@@ -144,70 +157,92 @@ class World:
         return decision_point(policy, History(self.events), self.call, self.facts, moment=self.moment)
 
 
-@st.composite
-def calls(draw: st.DrawFn, call_id: str) -> ToolCall:
-    return ToolCall(draw(st.sampled_from(TOOLS)), draw(arguments()), call_id=call_id)
+MESSAGES = st.sampled_from(["m1", "m2", None])
+CALLS = st.tuples(st.sampled_from(TOOLS), ARGUMENTS)
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["propose", "propose", "enter", "enter", "enter", "end", "end", "drop"]),
+        st.integers(0, 4),
+        st.integers(0, 5),
+        CALLS,
+        MESSAGES,
+        st.sampled_from([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED]),
+        st.booleans(),
+    ),
+    max_size=9,
+)
 
 
-@st.composite
-def pasts(draw: st.DrawFn, policy: Policy, *, in_session: bool = True) -> tuple[History, int, dict[str, ToolCall]]:
+def run(policy: Policy, steps: Sequence[tuple[Any, ...]], *, in_session: bool) -> tuple[History, int, list[ToolCall]]:
     """A run of some steps: calls are proposed, decided, entered (or not) and ended (or not)."""
     history = History([SessionStarted(time=0, session_id="s")] if in_session else [])
     now = 0
-    known: dict[str, ToolCall] = {}
-    open_ids: list[str] = []
-    for step in range(draw(st.integers(0, 6))):
-        now += draw(st.integers(0, 4)) * SECOND
-        action = draw(st.sampled_from(["propose", "propose", "enter", "enter", "end", "drop"]))
-        if action == "propose" or (action in ("enter", "drop") and not known):
-            call = draw(calls(f"c{step}"))
-            known[call.call_id] = call
-            history = history.advanced(Proposed(time=now, call=call, message=draw(st.sampled_from(["m1", "m2", None]))))
-            history = _decided(history, policy, call, Moment.PROPOSAL, now)
+    known: list[ToolCall] = []
+    entered: list[str] = []
+    for number, (action, seconds, choice, (name, held), message, outcome, yes) in enumerate(steps):
+        now += seconds * SECOND
+        if action == "propose" or not known:
+            call = ToolCall(name, held, call_id=f"c{number}")
+            known.append(call)
+            history = history.advanced(Proposed(time=now, call=call, message=message))
+            history, _ = _decided(history, policy, call, Moment.PROPOSAL, now)
         elif action == "enter":
-            call = known[draw(st.sampled_from(sorted(known)))]
-            history = _entered(history, policy, call, now, against=draw(st.booleans()))
-            open_ids.append(call.call_id)
-        elif action == "end" and open_ids:
-            call_id = open_ids.pop(draw(st.integers(0, len(open_ids) - 1)))
-            outcome = draw(st.sampled_from([Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.FAILED, Outcome.CANCELLED]))
+            call = known[choice % len(known)]
+            history, decision = _decided(history, policy, call, Moment.ENTRY, now)
+            # A body is entered as a guard would; or against it, as by something that asks nobody.
+            if decision.effect is not Effect.DENY or yes:
+                history = history.advanced(Started(time=now, call=call, budgets=decision.budgets))
+                entered.append(call.call_id)
+        elif action == "end" and entered:
+            call_id = entered.pop(choice % len(entered))
             history = history.advanced(Finished(time=now, call_id=call_id, outcome=outcome))
         elif action == "drop":
-            call_id = draw(st.sampled_from(sorted(known)))
-            event = draw(st.sampled_from([Rejected(time=now, call_id=call_id), Abandoned(time=now, call_id=call_id)]))
-            history = history.advanced(event)
+            call_id = known[choice % len(known)].call_id
+            history = history.advanced((Rejected if yes else Abandoned)(time=now, call_id=call_id))
     return history, now, known
 
 
-def _decided(history: History, policy: Policy, call: ToolCall, moment: Moment, now: int) -> History:
+def _decided(
+    history: History, policy: Policy, call: ToolCall, moment: Moment, now: int
+) -> tuple[History, Decision]:
     decision = decide(policy, history, call, Facts(now=now), moment=moment)
-    return history.advanced(Decided(time=now, call_id=call.call_id, moment=moment, decision=decision))
+    event = Decided(time=now, call_id=call.call_id, moment=moment, decision=decision)
+    return history.advanced(event), decision
 
 
-def _entered(history: History, policy: Policy, call: ToolCall, now: int, *, against: bool) -> History:
-    """Enter a body, as a guard does after it has decided; or as something does that asks nobody."""
-    decision = decide(policy, history, call, Facts(now=now))
-    if not against:
-        history = history.advanced(
-            Decided(time=now, call_id=call.call_id, moment=Moment.ENTRY, decision=decision)
-        )
-        if decision.effect is Effect.DENY:
-            return history
-    return history.advanced(Started(time=now, call=call, budgets=decision.budgets))
+LASTS = st.tuples(
+    STEPS,
+    st.integers(0, 5),
+    st.integers(0, 4),
+    st.sampled_from([Moment.PROPOSAL, Moment.ENTRY]),
+    st.integers(-3, 5),
+    CALLS,
+    MESSAGES,
+)
 
 
-@st.composite
-def worlds(draw: st.DrawFn, policy: Policy) -> World:
-    history, now, known = draw(pasts(policy, in_session=draw(st.integers(0, 5)) > 0))
-    now += draw(st.integers(0, 4)) * SECOND
-    moment = draw(st.sampled_from([Moment.PROPOSAL, Moment.ENTRY]))
+def worlds(policy: Policy) -> st.SearchStrategy[World]:
+    """Worlds whose past was run under *policy*; one in six is outside of a session."""
+    return LASTS.map(lambda drawn: _world(policy, *drawn))
+
+
+def _world(
+    policy: Policy,
+    steps: Sequence[tuple[Any, ...]],
+    session: int,
+    seconds: int,
+    moment: Moment,
+    again: int,
+    drawn: tuple[str, Any],
+    message: str | None,
+) -> World:
+    history, now, known = run(policy, steps, in_session=session > 0)
+    now += seconds * SECOND
+    if known and again >= 0:
+        return World(history.events, known[again % len(known)], moment, now)
+    call = ToolCall(*drawn, call_id="new")
     events = history.events
-    if known and draw(st.booleans()):
-        call = known[draw(st.sampled_from(sorted(known)))]
-        return World(events, call, moment, now)
-    call = draw(calls("new"))
     if moment is Moment.PROPOSAL:
-        message = draw(st.sampled_from(["m1", "m2", None]))
         events = (*events, Proposed(time=now, call=call, message=message))
     return World(events, call, moment, now)
 

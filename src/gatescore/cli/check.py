@@ -8,11 +8,14 @@ import typer
 
 from gatescore.policy import Policy
 from gatescore.policy.rules import Layer
+from gatescore.report.escapes import visible
 
 
-def check(policy: Annotated[str, typer.Argument(help="The policy: a YAML or JSON file.", metavar="POLICY")]) -> None:
+def check(
+    policy: Annotated[str, typer.Argument(help="The policy: a YAML or JSON file.", metavar="POLICY")],
+) -> None:
     """
-    Load a policy and say what is in it; the first fault with its place, if there is one.
+    Load a policy and say what is in it, or where its first fault is.
 
     Exit status 0 if the policy can be used, 2 if not.
     """
@@ -26,8 +29,11 @@ def check(policy: Annotated[str, typer.Argument(help="The policy: a YAML or JSON
 
 def _summary(layer: Layer) -> str:
     counts = ", ".join(
-        f"{sum(rule.effect == effect for rule in layer.rules)} {effect}" for effect in ("allow", "ask", "deny")
+        f"{sum(rule.effect == effect for rule in layer.rules)} {effect}"
+        for effect in ("allow", "ask", "deny")
     )
     version = f" {layer.version}" if layer.version else ""
-    tools = f", {len(layer.tools)} tools described" if layer.tools else ""
-    return f"ok: {layer.name or layer.source}{version}: {counts}; default {layer.default.value}{tools}"
+    described = f"{len(layer.tools):,} tool{'' if len(layer.tools) == 1 else 's'} described"
+    tools = f", {described}" if layer.tools else ""
+    text = f"ok: {layer.name or layer.source}{version}: {counts}; default {layer.default.value}{tools}"
+    return visible(text)

@@ -7,7 +7,7 @@ from typing import Final
 
 import typer
 
-from gatescore.cli.output import terminal
+from gatescore.cli.output import terminal, write
 from gatescore.policy import Policy
 from gatescore.report.text import permission_text
 from gatescore.score import score_permissions
@@ -18,7 +18,9 @@ FOLDER: Final = Path(__file__).parent.parent / "demo"
 
 def demo() -> None:
     """
-    Score a recorded support agent: it asked for an account to be deleted, and its runtime refused.
+    Score a recording of a support agent that comes with gatescore.
+
+    In one of its sessions the model asked for an account to be deleted, and its runtime refused.
 
     Exit status 0 if the planner check fails and the execution check passes, as they must; else 1.
     """
@@ -28,7 +30,7 @@ def demo() -> None:
     typer.echo("$ gatescore score sessions.jsonl --policy policy.yaml")
     card = score_permissions(read_sessions(FOLDER / "sessions.jsonl"), Policy.load(FOLDER / "policy.yaml"))
     width, color = terminal()
-    typer.echo(permission_text(card, width=width, color=color))
+    write(permission_text(card, width=width, color=color) + "\n")
     typer.echo("The planner check fails: the model asked for what it must not have.")
     typer.echo("The execution check passes: the call was refused before it ran.")
     typer.echo(f"Both files are in {FOLDER}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gatescore.canonical import parse_json
-from gatescore.cli.output import terminal
+from gatescore.cli.output import terminal, write
 from gatescore.errors import InputError
 from gatescore.explain import explain as explain_call
 from gatescore.history import History
@@ -27,11 +27,13 @@ def explain(
     ],
     history: Annotated[
         str | None,
-        typer.Option("--history", help="A recording; the call comes after the last session in it.", metavar="INPUT"),
+        typer.Option(
+            "--history", help="A recording; the call comes after the last session in it.", metavar="INPUT"
+        ),
     ] = None,
 ) -> None:
     """
-    Explain the verdict on one call: each rule that was looked at, condition by condition.
+    Explain the verdict on one call, condition by condition.
 
     Exit status 0 whatever the verdict, 2 if the policy, the call or the history is unusable.
     """
@@ -39,12 +41,12 @@ def explain(
     made = _call(call)
     past = History([SessionStarted(session_id="explained")]) if history is None else _past(loaded, history)
     width, color = terminal()
-    typer.echo(explanation_text(explain_call(loaded, past, made, Facts()), made, width=width, color=color), nl=False)
+    write(explanation_text(explain_call(loaded, past, made, Facts()), made, width=width, color=color))
 
 
 def _call(text: str) -> ToolCall:
     try:
-        return parse_call(parse_json(text), "it")
+        return parse_call(parse_json(text))
     except LineError as error:
         raise InputError(str(error), source="--call") from None
     except ValueError as error:
@@ -57,5 +59,5 @@ def _past(policy: Policy, source: str) -> History:
         if session.error is not None:
             raise session.error
         last = session
-    assert last is not None, "a recording without a session raises"
-    return history_of(policy, last)
+    # A recording without any session raises, so that there is a last one.
+    return History() if last is None else history_of(policy, last)

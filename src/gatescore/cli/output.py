@@ -14,10 +14,16 @@ from gatescore.errors import InputError, ScoreError, did_you_mean
 
 FORMATS: Final = ("text", "json")
 
-PolicyFile = Annotated[str, typer.Option("--policy", "-p", help="The policy: a YAML or JSON file.", metavar="FILE")]
+_LINE: Final = "\u2500"
+"""What tables are drawn with: not every encoding has it."""
+
+PolicyFile = Annotated[
+    str, typer.Option("--policy", "-p", help="The policy: a YAML or JSON file.", metavar="FILE")
+]
 Format = Annotated[str, typer.Option("--format", "-f", help="text or json.", metavar="FORMAT")]
 Output = Annotated[
-    str | None, typer.Option("--output", "-o", help="Write here instead of to standard output.", metavar="FILE")
+    str | None,
+    typer.Option("--output", "-o", help="Write here instead of to standard output.", metavar="FILE"),
 ]
 
 
@@ -31,19 +37,28 @@ def terminal() -> tuple[int | None, bool]:
     """The width of standard output and whether it shows colours; (None, False) if it is no terminal."""
     if not sys.stdout.isatty():
         return None, False
-    return shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return shutil.get_terminal_size().columns, not plain
 
 
 def check_output(file: str | None) -> None:
     """Refuse a file that cannot be written, before any work is done."""
-    if file is not None and not Path(file).resolve().parent.is_dir():
+    if file is None:
+        return
+    if not file:
+        raise InputError("the name of a file is empty: name one, or leave the option out", source="--output")
+    path = Path(file).resolve()
+    if path.is_dir():
+        raise InputError("cannot be written: it is a folder", source=file)
+    if not path.parent.is_dir():
         raise InputError("cannot be written: its folder does not exist", source=file)
 
 
-def write(text: str, file: str | None) -> None:
+def write(text: str, file: str | None = None) -> None:
     """Write *text* to *file*, or to standard output."""
     if file is None:
-        sys.stdout.write(text)
+        encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+        sys.stdout.write(text if encoding.startswith("utf") else text.replace(_LINE, "-"))
         return
     try:
         Path(file).write_text(text, encoding="utf-8")

@@ -17,14 +17,19 @@ from gatescore.traces import read_sessions
 
 def score(
     inputs: Annotated[
-        list[str], typer.Argument(help="Recordings: files, folders, globs, or - for standard input.", metavar="INPUT...")
+        list[str],
+        typer.Argument(
+            help="Recordings: files, folders, globs, or - for standard input.", metavar="INPUT..."
+        ),
     ],
     policy: PolicyFile,
     check: Annotated[
-        str, typer.Option("--check", help="Which checks must pass: planner, execution or both.", metavar="CHECK")
+        str,
+        typer.Option("--check", help="Which checks must pass: planner, execution or both.", metavar="CHECK"),
     ] = "both",
     threshold: Annotated[
-        float, typer.Option("--threshold", "-t", help="The least score that passes, from 0 to 1.", metavar="T")
+        float,
+        typer.Option("--threshold", "-t", help="The least score that passes, from 0 to 1.", metavar="T"),
     ] = 1.0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Any unauthorized call makes the score 0.")
@@ -32,12 +37,14 @@ def score(
     format: Format = "text",  # noqa: A002 - the name of the option
     source: Annotated[
         str | None,
-        typer.Option("--from", help="The format of the input, instead of recognising it: trajectory.", metavar="FORMAT"),
+        typer.Option(
+            "--from", help="The format of the input, instead of recognising it: trajectory.", metavar="FORMAT"
+        ),
     ] = None,
     output: Output = None,
 ) -> None:
     """
-    Score recorded sessions: the planner check and the execution check.
+    Score recorded sessions: the planner and the execution check.
 
     Exit status 0 if every requested check passes, 1 if one fails or is incomplete, 2 if the input or
     the policy is unusable.

@@ -11,13 +11,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from gatescore.canonical import canonical, digest
-from gatescore.errors import ArgumentsError, PolicyError
+from gatescore.canonical import digest
+from gatescore.errors import PolicyError
+from gatescore.model import Effect
 from gatescore.policy.compile import compile_layer, extended
-from gatescore.policy.document import Document, from_data, read_document
+from gatescore.policy.document import from_data, read_document
 
 if TYPE_CHECKING:
-    from gatescore.policy.rules import Layer
+    from gatescore.policy.rules import Layer, Rule
 
 __all__ = ["Policy"]
 
@@ -33,7 +34,7 @@ class Policy:
         name: The name of the last layer that has one, or None.
         version: The version written in that layer, or None.
         digest: SHA-256 of what decides, as ``sha256:...``: neither names and versions nor the order
-            of rules change it.
+            of rules change it (but a rule without an `id` is called by its place).
         reads_history: Whether a decision can depend on what happened before.
         approval_attempts: By rule id: how many entries one yes covers, where that is more than one.
     """
@@ -75,7 +76,7 @@ class Policy:
             "version": version,
         }
         given = {key: value for key, value in parts.items() if value is not None}
-        self._set((compile_layer(_plain(given)),))
+        self._set((compile_layer(from_data(given)),))
 
     def _set(self, layers: tuple[Layer, ...]) -> None:
         _check_budgets(layers)
@@ -85,12 +86,10 @@ class Policy:
         self.version = named.version
         self.digest = layers[0].digest if len(layers) == 1 else digest([layer.digest for layer in layers])
         self.reads_history = any(layer.reads_history for layer in layers)
-        self.approval_attempts = {
-            rule.id: rule.approval_attempts
-            for layer in layers
-            for rule in layer.rules
-            if rule.approval_attempts > 1
-        }
+        asking = [rule for layer in layers for rule in layer.rules if rule.effect is Effect.ASK]
+        # Rules of several layers may share an id: then each narrows the others, as ever.
+        fewest = {rule.id: rule.approval_attempts for rule in sorted(asking, key=_by_attempts, reverse=True)}
+        self.approval_attempts = {rule: attempts for rule, attempts in fewest.items() if attempts > 1}
         # How each name is judged: filled by `gatescore.decide`, and bounded there.
         self.plans: dict[tuple[str | None, str], Any] = {}
 
@@ -120,11 +119,12 @@ class Policy:
         Raises:
             PolicyError: With the path to the fault, such as ``rules[2].args``.
         """
-        if "extends" in document:
+        plain = from_data(document)
+        if extended(plain):
             raise PolicyError(
                 "only a file can extend another: use `Policy.layered`", path=("extends",), key=True
             )
-        return cls._of((compile_layer(_plain(document)),))
+        return cls._of((compile_layer(plain),))
 
     @classmethod
     def layered(cls, *policies: Policy) -> Self:
@@ -146,6 +146,10 @@ class Policy:
         return f"<Policy {self.name or 'without a name'}: {rules} rules, {self.digest[:19]}>"
 
 
+def _by_attempts(rule: Rule) -> int:
+    return rule.approval_attempts
+
+
 def _check_budgets(layers: tuple[Layer, ...]) -> None:
     """Refuse layers whose limits could not be told apart in a record."""
     seen: set[str] = set()
@@ -157,14 +161,6 @@ def _check_budgets(layers: tuple[Layer, ...]) -> None:
                     "give each policy a `name` of its own"
                 )
             seen.update([rule.limit.name] if rule.limit is not None else [])
-
-
-def _plain(document: Mapping[str, Any]) -> Document:
-    """A document built in Python, reduced to plain JSON types."""
-    try:
-        return from_data(canonical(document))
-    except ArgumentsError as error:
-        raise PolicyError(f"a policy is made of plain JSON values: {error}") from None
 
 
 def _load(path: str, above: tuple[str, ...]) -> list[Layer]:

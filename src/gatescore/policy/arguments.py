@@ -19,8 +19,10 @@ from gatescore.canonical import Json
 from gatescore.errors import Path, PolicyError
 from gatescore.policy.explanation import Explainer
 from gatescore.policy.keywords import KEYWORDS, Keyword
-from gatescore.policy.schema_check import asserts, check_schema, plain_copy
-from gatescore.policy.three_valued import LEAVES, Compiler, Pair, Plain, decides
+from gatescore.policy.readings import Pair
+from gatescore.policy.schema_check import check_schema, plain_copy
+from gatescore.policy.schema_reading import LEAVES, asserts, decides
+from gatescore.policy.three_valued import Compiler, Plain
 from gatescore.truth import INDETERMINATE, UNKNOWN, Truths
 
 REST: Final = "*"
@@ -206,16 +208,14 @@ def _checked_anywhere(schema: object, path: Path, keywords: Mapping[str, Keyword
 
 def _compile(compiler: Compiler, args: Mapping[str, Any], anywhere: Any, *, restricting: bool) -> Pair:
     """Make one pair of validators for everything that a rule says about arguments."""
-    definitions: dict[bool, dict[str, Plain]] = {False: {}, True: {}}
 
     def whole(may: bool) -> Plain:
         parts = [_arguments(compiler, args, may=may, restricting=restricting)]
         if anywhere is not None:
-            leaves, definitions[may] = compiler.every(anywhere, may=may, restricting=restricting)
-            parts.append(leaves)
+            parts.append(compiler.every(anywhere, may=may, restricting=restricting))
         return compiler.known({"allOf": parts} if len(parts) > 1 else parts[0], may)
 
-    return compiler.pair(whole, definitions.__getitem__)
+    return compiler.pair(whole)
 
 
 def _arguments(compiler: Compiler, args: Mapping[str, Any], *, may: bool, restricting: bool) -> Plain:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from gatescore.errors import Path, PolicyError, did_you_mean
-from gatescore.policy.cel_cost import ELEMENT, Loop, Source, Work
+from gatescore.policy.cel_cost import ELEMENT, Loop, Source, Work, pattern_cost
 from gatescore.policy.cel_tokens import (
     ELSEWHERE,
     FIELDS,
@@ -234,8 +234,9 @@ class Reading:
         if len(items) != METHODS[name]:
             self._refuse(f"takes {METHODS[name] or 'no'} argument, not {len(items)}", token)
         if name == "matches":
-            work.patterns += 1
-            if first.kind == "string" and after.text == ")":
+            literal = first.kind == "string" and after.text == ")"
+            work.patterns += pattern_cost(first.text if literal else None)
+            if literal:
                 self.patterns.append(first)
             elif scope:
                 # Each item would compile a pattern of its own, of any cost.

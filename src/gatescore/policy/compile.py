@@ -45,7 +45,9 @@ _LIMIT: Final = (*_UNITS, "per", "key", "window", "then")
 _SCOPES: Final = ("session", "principal", "tool")
 _REPEATABLE: Final = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.SUCCEEDED)
 
-_DURATION: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)
+_DURATION: Final = re.compile(
+    r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", re.ASCII
+)
 _NANOSECONDS: Final = (86_400_000_000_000, 3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000)
 
 
@@ -267,6 +269,9 @@ class _Compiler:
     def _args(self, spec: Mapping[str, Any], restricting: bool, path: Path) -> ArgumentsCondition | None:  # noqa: FBT001
         if "args" not in spec and "anywhere" not in spec:
             return None
+        for key in ("args", "anywhere"):
+            if key in spec and spec[key] is None:
+                _fail(f"`{key}` is empty: write a condition, or leave `{key}` out", (*path, key))
         return compile_arguments(
             spec.get("args"),
             spec.get("anywhere"),
@@ -329,6 +334,8 @@ class _Compiler:
         if not pairs:
             _fail("`same` is empty: name the arguments whose values are equal", path)
         for mine, theirs in pairs.items():
+            if not mine:
+                _fail("an empty text is no name of an argument: write one", (*path, mine), key=True)
             if not isinstance(theirs, str) or not theirs:
                 _fail(
                     f"`{mine}` is {_kind(theirs)}: write the name of the earlier call's argument",

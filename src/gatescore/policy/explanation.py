@@ -8,28 +8,28 @@ of smaller and smaller parts of them, until one keyword and one value are left t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from gatescore.canonical import OPAQUE, Json
-from gatescore.policy.schema_check import TYPES
-from gatescore.policy.three_valued import (
-    Compiler,
+from gatescore.policy.readings import Pair
+from gatescore.policy.schema_reading import (
+    TYPES,
     Conjunction,
-    Pair,
-    Plain,
     decides,
     groups,
     groups_of,
-    is_marker,
     json_type,
     listed,
     speaks_about,
 )
+from gatescore.policy.three_valued import Compiler, Plain, is_marker
 from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, Truths
 
 _WIDTH = 60
 
+_PLAIN_NAME = re.compile(r"[\w$-]{1,60}")
 _ARTICLES = {
     "null": "null",
     "boolean": "a boolean",
@@ -192,15 +192,15 @@ class Explainer:
                 for name, member in schema.get("properties", {}).items():
                     if name not in value:
                         if truths == INDETERMINATE:
-                            return f"{place}.{name} is absent"
+                            return f"{_member(place, name)} is absent"
                     elif self._judge(member, value[name]) == truths:
-                        return self._why(member, value[name], f"{place}.{name}", truths, line)
+                        return self._why(member, value[name], _member(place, name), truths, line)
             case "items" if isinstance(value, list):
                 first = schema.get("prefixItems", [])
                 for index, item in enumerate(value):
                     member = first[index] if index < len(first) else schema.get("items", True)
                     if self._judge(member, item) == truths:
-                        return self._why(member, item, f"{place}[{index}]", truths, line)
+                        return self._why(member, item, _item(place, index), truths, line)
                 if len(value) < len(first) and truths == INDETERMINATE:
                     return f"{place}[{len(value)}] is absent"
             case _:
@@ -265,14 +265,29 @@ def _leaves_and_keys(value: Json, place: str, opaque: bool) -> Iterator[tuple[st
     """Each leaf with its place, and each key as what it is: a string."""
     if isinstance(value, dict) and not (place and opaque and is_marker(value)):
         for key, item in value.items():
-            inner = f"{place}.{key}" if place else key
+            inner = _member(place, key)
             yield f"the key {inner}", key
             yield from _leaves_and_keys(item, inner, opaque)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _leaves_and_keys(item, f"{place}[{index}]", opaque)
+            yield from _leaves_and_keys(item, _item(place, index), opaque)
     else:
         yield place, value
+
+
+def _member(place: str, name: str) -> str:
+    """The place of a member, for reading: cut in the middle where it is long."""
+    text = name if _PLAIN_NAME.fullmatch(name) else _shown(name)
+    return _cut(f"{place}.{text}" if place else text)
+
+
+def _item(place: str, index: int) -> str:
+    return _cut(f"{place}[{index}]")
+
+
+def _cut(place: str) -> str:
+    half = _WIDTH // 2
+    return place if len(place) <= 2 * _WIDTH else f"{place[:half]}...{place[-half:]}"
 
 
 def _marker_text(value: Json) -> str:

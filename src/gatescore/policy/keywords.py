@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from gatescore.errors import Path
 
@@ -68,7 +68,7 @@ class StringCheck:
         if isinstance(value, str):
             return self._ask(value)
         if isinstance(value, list):
-            items: list[object] = value
+            items = cast("list[object]", value)
             texts = [item for item in items if isinstance(item, str)]
             if texts and len(texts) == len(items):
                 return any(map(self._ask, texts)) if self.may else all(map(self._ask, texts))
@@ -76,7 +76,7 @@ class StringCheck:
 
     def _ask(self, text: str) -> bool:
         try:
-            answer: object = self.check(text)
+            answer = cast("object", self.check(text))
         except BaseException as error:  # noqa: BLE001 - whatever it is, it must not reach jsonschema-rs
             self._report(described(error), None if isinstance(error, Exception) else error)
             return self.may
@@ -109,8 +109,8 @@ def check_class(checks: Sequence[StringCheck]) -> type[Any]:
     """Make the class that jsonschema-rs asks about `CHECK`: *checks* by position."""
 
     class Check:
-        def __init__(self, parent_schema: object, value: int, schema_path: object) -> None:
-            self._holds = checks[value].holds
+        def __init__(self, _schema: object, position: int, _path: object) -> None:
+            self._holds = checks[position].holds
 
         def validate(self, instance: object) -> None:
             if not self._holds(instance):

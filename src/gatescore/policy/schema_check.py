@@ -14,34 +14,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import jsonschema_rs
 
 from gatescore.canonical import Json
 from gatescore.errors import Path, PolicyError, did_you_mean
 from gatescore.policy.keywords import KEYWORDS, Keyword
-
-TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-"""The JSON types. To JSON an integer is a number, and is treated so but in `type`."""
-
-ANNOTATIONS: Final = frozenset(
-    ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
-)
-"""Keywords that say something to people and nothing about a value: accepted, and ignored."""
-
-SPEAKS_ABOUT: Final[Mapping[str, str]] = {
-    keyword: json_type
-    for json_type, keywords in {
-        "number": "maximum minimum exclusiveMaximum exclusiveMinimum multipleOf",
-        "string": "pattern minLength maxLength",
-        "array": "items prefixItems contains minContains maxContains uniqueItems minItems maxItems",
-        "object": "properties patternProperties additionalProperties propertyNames required"
-        " minProperties maxProperties",
-    }.items()
-    for keyword in keywords.split()
-}
-"""Each keyword that judges values of one JSON type alone, with that type."""
+from gatescore.policy.schema_reading import ANNOTATIONS, TYPES
 
 MAX_NESTING: Final = 32
 """How deep schemas may stand in schemas."""
@@ -109,11 +89,6 @@ def plain_copy(value: object, path: Path) -> Json:
     return _Copy().value(value, path, 0)
 
 
-def asserts(schema: Mapping[str, Any]) -> bool:
-    """Whether *schema* says anything about a value; ``{}`` and annotations do not."""
-    return not ANNOTATIONS.issuperset(schema)
-
-
 class _Copy:
     __slots__ = ("left",)
 
@@ -143,7 +118,7 @@ class _Copy:
         if isinstance(value, (list, tuple)):
             items: list[object] = list(value)  # pyright: ignore[reportUnknownArgumentType]
             return [self.value(item, (*path, index), depth + 1) for index, item in enumerate(items)]
-        _refuse(f"a {type(value).__name__} is no JSON value: write it as text", path)
+        raise PolicyError(f"a {type(value).__name__} is no JSON value: write it as text", path=path)
 
     def _object(self, mapping: Mapping[object, object], path: Path, depth: int) -> dict[str, Json]:
         copy: dict[str, Json] = {}

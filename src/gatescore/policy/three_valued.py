@@ -17,16 +17,26 @@ Source: DESIGN 3.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import jsonschema_rs
 
 from gatescore.canonical import OPAQUE
 from gatescore.errors import Path, PolicyError
-from gatescore.policy.keywords import CHECK, TROUBLE, Keyword, StringCheck, Trouble, check_class, described
-from gatescore.policy.schema_check import ANNOTATIONS, SPEAKS_ABOUT, TYPES, asserts
-from gatescore.truth import FALSE, INDETERMINATE, TRUE, Truths
+from gatescore.policy.keywords import CHECK, Keyword, StringCheck, check_class
+from gatescore.policy.readings import Pair, Reading
+from gatescore.policy.schema_reading import (
+    CONTAINERS,
+    LEAVES,
+    SPEAKS_ABOUT,
+    Conjunction,
+    asserts,
+    decides,
+    groups,
+    json_type,
+    listed,
+    speaks_about,
+)
 
 Plain: TypeAlias = "bool | dict[str, Any]"
 """A schema of two values, for jsonschema-rs."""
@@ -45,109 +55,6 @@ _DEFINITIONS: Final[Mapping[str, Plain]] = {
 
 _MAX_SCHEMAS: Final = 50_000
 
-_CONTAINERS: Final = frozenset(("array", "object"))
-
-# Keywords that plain JSON Schema reads together, under the first of each group.
-_GROUPS: Final[Mapping[str, str]] = {
-    "prefixItems": "items",
-    "minContains": "contains",
-    "maxContains": "contains",
-    "patternProperties": "properties",
-    "additionalProperties": "properties",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """
-    One of the two readings of a condition, ready to be asked.
-
-    Attributes:
-        is_valid: The validator.
-        may: It is the reading that holds unless the condition is false.
-        watched: It uses keywords of ours, which collect what goes wrong in them.
-    """
-
-    is_valid: Callable[[object], bool]
-    may: bool
-    watched: bool
-
-    def holds(self, value: object, errors: list[str] | None = None) -> bool:
-        """
-        Ask about *value*.
-
-        Whatever goes wrong is added to *errors*, each text once, and makes a `must` False and a `may`
-        True: it restricts, and never grants.
-        """
-        if self.watched:
-            return self._watch(value, errors)
-        try:
-            return self.is_valid(value)
-        except BaseException as error:  # noqa: BLE001 - a panic of the library is no `Exception`
-            return self._unanswered(error, errors)
-
-    def _watch(self, value: object, errors: list[str] | None) -> bool:
-        trouble = Trouble()
-        token = TROUBLE.set(trouble)
-        try:
-            answer = self.is_valid(value)
-        except BaseException as error:  # noqa: BLE001 - as above
-            answer = self._unanswered(error, errors)
-        finally:
-            TROUBLE.reset(token)
-        if trouble.interrupt is not None:
-            raise trouble.interrupt
-        for text in trouble.texts:
-            _note(text, errors)
-        return answer
-
-    def _unanswered(self, error: BaseException, errors: list[str] | None) -> bool:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise error
-        _note(f"the arguments could not be judged: {described(error)}", errors)
-        return self.may
-
-
-def _note(text: str, errors: list[str] | None) -> None:
-    if errors is not None and text not in errors:
-        errors.append(text)
-
-
-class Pair(NamedTuple):
-    """Both readings of one condition."""
-
-    must: Reading
-    may: Reading
-
-    def judge(
-        self, value: object, errors: list[str] | None = None, otherwise: Truths = INDETERMINATE
-    ) -> Truths:
-        """True, false, or *otherwise*."""
-        if self.must.holds(value, errors):
-            return TRUE
-        return otherwise if self.may.holds(value, errors) else FALSE
-
-
-@dataclass(frozen=True, slots=True)
-class Conjunction:
-    """
-    What a keyword has to know of the schema that it stands in, and of those joined by `allOf`.
-
-    Attributes:
-        guarded: Something is said beside `type`, which then says what that is about.
-        described: The members that `properties` describes, of which `required` adds nothing.
-    """
-
-    guarded: bool
-    described: frozenset[str]
-
-    @classmethod
-    def of(cls, schema: Mapping[str, Any]) -> Conjunction:
-        """The conjunction that *schema* is the whole of."""
-        parts = list(_conjuncts(schema))
-        said = {keyword for part in parts for keyword in part} - ANNOTATIONS - {"type", "allOf"}
-        return cls(bool(said), frozenset(name for part in parts for name in part.get("properties", ())))
-
 
 class Compiler:
     """
@@ -159,33 +66,25 @@ class Compiler:
         opaque: Make every condition on a marker indeterminate; without, markers are plain objects.
     """
 
-    __slots__ = ("_checks", "_keywords", "_left", "_opaque", "_path")
+    __slots__ = ("_checks", "_definitions", "_keywords", "_left", "_opaque", "_path")
 
     def __init__(self, keywords: Mapping[str, Keyword], path: Path, *, opaque: bool) -> None:
         self._keywords = keywords
         self._path = path
         self._opaque = opaque
         self._checks: list[StringCheck] = []
+        self._definitions: dict[str, Plain] = {}
         self._left = _MAX_SCHEMAS
 
-    def pair(
-        self, make: Callable[[bool], Plain], definitions: Callable[[bool], dict[str, Plain]] | None = None
-    ) -> Pair:
-        """
-        Compile the schemas that *make* makes for `must` (False) and `may` (True).
+    def pair(self, make: Callable[[bool], Plain]) -> Pair:
+        """Compile what *make* makes of schemas, for `must` where it is called with False, else for `may`."""
+        return Pair(self._reading(make, may=False), self._reading(make, may=True))
 
-        What they refer to, *definitions* makes likewise.
-        """
-        must, may = (
-            self._reading(make(may), definitions(may) if definitions else {}, may) for may in (False, True)
-        )
-        return Pair(must, may)
-
-    def _reading(self, plain: Plain, definitions: dict[str, Plain], may: bool) -> Reading:
-        if self._opaque:
-            definitions = {**definitions, **_DEFINITIONS}
+    def _reading(self, make: Callable[[bool], Plain], *, may: bool) -> Reading:
+        self._definitions = dict(_DEFINITIONS) if self._opaque else {}
+        plain = make(may)
         validator = jsonschema_rs.Draft202012Validator(
-            {"$defs": definitions, "allOf": [plain]} if definitions else plain,
+            {"$defs": self._definitions, "allOf": [plain]} if self._definitions else plain,
             # The engine that takes linear time. The other gives up on hard patterns, and says "no match".
             pattern_options=jsonschema_rs.RegexOptions(),
             keywords={CHECK: check_class(tuple(self._checks))} if self._checks else None,
@@ -271,7 +170,7 @@ class Compiler:
     def _listed(self, values: Sequence[Any], may: bool) -> list[dict[str, Any]]:
         types = sorted({json_type(value) for value in values})
         plain: dict[str, Any] = {"enum": list(values)}
-        if not _CONTAINERS.isdisjoint(types) and self._opaque:
+        if not CONTAINERS.isdisjoint(types) and self._opaque:
             plain = {"if": _UNMARKED, "then": plain, "else": may}
         if may and types != ["null"]:
             plain = {"if": {"type": types}, "then": plain}
@@ -327,14 +226,12 @@ class Compiler:
             plain["additionalProperties"] = self.schema(schema["additionalProperties"], may=may)
         return plain
 
-    def every(self, schema: Any, *, may: bool, restricting: bool) -> tuple[Plain, dict[str, Plain]]:
+    def every(self, schema: Any, *, may: bool, restricting: bool) -> Plain:
         """
         Compile *schema* as a condition on the leaves and keys of a whole value, at every depth.
 
         With *restricting* some leaf or key meets it, else every one does. Those of a type that the
         schema never decides are passed over; a marker is a leaf that cannot be judged.
-
-        Returns the plain schema, and the definitions that it needs at the root of what it stands in.
         """
         # "Some is" is "not every one is not"; these two negations are plain ones, of plain schemas.
         leaf: Plain = {"$ref": "#/$defs/leaf"}
@@ -348,119 +245,15 @@ class Compiler:
             "items": here,
         }
         node = self.known(
-            {"if": {"type": sorted(_CONTAINERS)}, "then": inside, "else": leaves}, may != restricting
+            {"if": {"type": sorted(CONTAINERS)}, "then": inside, "else": leaves}, may != restricting
         )
-        return {"not": here} if restricting else here, {"leaf": self.schema(schema, may=may), "every": node}
-
-
-LEAVES: Final = tuple(name for name in TYPES if name not in _CONTAINERS)
-"""The JSON types of leaves. Keys are strings."""
-
-
-def groups(schema: Mapping[str, Any]) -> list[str]:
-    """The keywords of *schema* that say something, those that are read together under one name."""
-    return list(
-        dict.fromkeys(_GROUPS.get(keyword, keyword) for keyword in schema if keyword not in ANNOTATIONS)
-    )
-
-
-def groups_of(group: str) -> list[str]:
-    """The keywords that `groups` puts together under the name *group*."""
-    return [group, *(keyword for keyword, name in _GROUPS.items() if name == group)]
+        self._definitions |= {"leaf": self.schema(schema, may=may), "every": node}
+        return {"not": here} if restricting else here
 
 
 def is_marker(value: object) -> bool:
     """Whether a plain JSON *value* is what `MARKER` is valid for."""
     return isinstance(value, dict) and (OPAQUE in value or WITHHELD in value)
-
-
-def listed(keyword: str, limit: Any) -> list[Any]:
-    """The values that `enum` or `const` lists; empty for any other *keyword*."""
-    return limit if keyword == "enum" else [limit] if keyword == "const" else []
-
-
-def json_type(value: object) -> str:
-    """The JSON type of a plain JSON value; integers are numbers."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
-
-
-def speaks_about(schema: Any) -> frozenset[str]:
-    """
-    The types that a branch of `anyOf` is about; empty where nothing in it says.
-
-    Those that `type` names, else those that its keywords are about, each through `allOf` too.
-    """
-    named: list[frozenset[str]] = []
-    implied: set[str] = set()
-    for part in _conjuncts(schema):
-        if "type" in part:
-            named.append(frozenset("number" if name == "integer" else name for name in _names(part["type"])))
-        for keyword, limit in part.items():
-            implied |= _about(keyword)
-            implied.update(json_type(value) for value in listed(keyword, limit))
-    return frozenset.intersection(*named) if named else frozenset(implied)
-
-
-def decides(schema: Any, leaf: str, whole: Conjunction | None = None) -> bool:
-    """
-    Whether any keyword of *schema* can be true or false of leaves of the type *leaf*.
-
-    Said of the form alone: where this is False, the schema is indeterminate on all of them.
-    """
-    if isinstance(schema, bool) or not asserts(schema):
-        return True
-    guarded = (whole := whole or Conjunction.of(schema)).guarded
-
-    def by(keyword: str, limit: Any) -> bool:
-        match keyword:
-            case "type":
-                names = _names(limit)
-                return not guarded or leaf in names or (leaf == "number" and "integer" in names)
-            case "enum" | "const":
-                types = {json_type(value) for value in listed(keyword, limit)}
-                return leaf in types or types == {"null"}
-            case "allOf":
-                return any(decides(part, leaf, whole) for part in limit)
-            case "anyOf":
-                about = [speaks_about(branch) for branch in limit]
-                taken = any(leaf in types for types in about)
-                return any(
-                    decides(branch, leaf)
-                    for branch, types in zip(limit, about, strict=True)
-                    if leaf in types or not (types and taken)
-                )
-            case "not":
-                return decides(limit, leaf)
-            case _:
-                return leaf in _about(keyword)
-
-    return any(by(keyword, limit) for keyword, limit in schema.items() if keyword not in ANNOTATIONS)
-
-
-def _about(keyword: str) -> frozenset[str]:
-    if keyword.startswith("x-"):
-        return frozenset(("string", "array"))
-    return frozenset((SPEAKS_ABOUT[keyword],)) if keyword in SPEAKS_ABOUT else frozenset()
-
-
-def _names(types: Any) -> list[str]:
-    return [types] if isinstance(types, str) else types
-
-
-def _conjuncts(schema: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(schema, bool):
-        return
-    yield schema
-    for part in schema.get("allOf", ()):
-        yield from _conjuncts(part)
 
 
 def _joined(parts: Iterable[dict[str, Any]]) -> Plain:

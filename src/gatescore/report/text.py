@@ -8,6 +8,7 @@ be able to move the cursor of the terminal that shows it.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from gatescore.explain import Explanation, Part
 from gatescore.model import Effect, Stream, ToolCall
+from gatescore.report.escapes import visible
 from gatescore.score import Check, Finding, PermissionCard, Status, Unauthorized
 from gatescore.truth import FALSE, TRUE
 
@@ -30,12 +32,16 @@ _LISTED = 10
 _ID_WIDTH = 30
 """Columns of a session's id that is only an example."""
 
+_CELL_WIDTH = 300
+"""Characters of one cell: names come from models, and one of them must not fill the screen."""
+
 _STYLE = {True: "bold green", False: "bold red"}
 
 
 def permission_text(card: PermissionCard, *, width: int | None = None, color: bool = False) -> str:
     """The card of a permission score: the checks, what is not authorized, the findings, the result."""
-    console = _console(width, color=color)
+    page = io.StringIO()
+    console = _console(page, width, color=color)
     console.print(_title(card))
     for note in card.notes:
         console.print(Text(f"note: {note}"))
@@ -44,19 +50,21 @@ def permission_text(card: PermissionCard, *, width: int | None = None, color: bo
         _print_gaps(console, check)
         _print_unauthorized(console, check)
     _print_findings(console, card.reconciliation)
+    console.print()
     for error in card.input_errors[:_LISTED]:
         console.print(Text(f"not read: {visible(str(error))}", style="bold red"))
     if len(card.input_errors) > _LISTED:
         console.print(f"not read: {len(card.input_errors) - _LISTED:,} more")
     console.print(_result(card))
-    return _captured(console)
+    return _written(page)
 
 
 def explanation_text(
     explanation: Explanation, call: ToolCall, *, width: int | None = None, color: bool = False
 ) -> str:
     """A decision: the verdict, each rule that was looked at with its conditions, and the nearest miss."""
-    console = _console(width, color=color)
+    page = io.StringIO()
+    console = _console(page, width, color=color)
     decision = explanation.decision
     verdict = "undecidable, so deny" if decision.undecidable else decision.effect.value
     line = Text(f"{visible(call.tool)}: ")
@@ -68,33 +76,31 @@ def explanation_text(
     for error in decision.errors:
         console.print(Text(f"could not be judged: {visible(error)}"))
     if explanation.others:
-        console.print(f"{explanation.others:,} rules speak about other tools")
+        verb = "speaks" if explanation.others == 1 else "speak"
+        console.print(f"{explanation.others:,} rule{_s(explanation.others)} {verb} about other tools")
     nearest = explanation.nearest
     if nearest is not None:
         failed = "; ".join(f"{part.name}: {visible(part.text)}" for part in nearest.failed)
-        console.print(Text(f"nearest miss: {nearest.effect.value} rule `{nearest.rule}` - {failed}"))
+        console.print(Text(f"nearest miss: {nearest.effect.value} rule `{visible(nearest.rule)}` - {failed}"))
     if explanation.similar is not None:
-        console.print(Text(f"nearest name: the policy allows `{explanation.similar}`"))
-    return _captured(console)
+        console.print(Text(f"nearest name: the policy allows `{visible(explanation.similar)}`"))
+    return _written(page)
 
 
-def visible(text: str) -> str:
-    """Write out control and other unprintable characters as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
-def _console(width: int | None, *, color: bool) -> Console:
+def _console(page: io.StringIO, width: int | None, *, color: bool) -> Console:
     return Console(
-        file=io.StringIO(), width=width or WIDTH, force_terminal=color, highlight=False, no_color=not color
+        file=page,
+        width=width or WIDTH,
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        markup=False,  # `[red]` in a recorded name is that name, and no colour
+        emoji=False,
     )
 
 
-def _captured(console: Console) -> str:
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    lines = (line.rstrip() for line in file.getvalue().splitlines())
+def _written(page: io.StringIO) -> str:
+    lines = (line.rstrip() for line in page.getvalue().split("\n"))
     # The tables bring an empty line above and below; two in a row say nothing.
     return "\n".join(line for line, _ in groupby(lines)).strip("\n") + "\n"
 
@@ -102,18 +108,36 @@ def _captured(console: Console) -> str:
 def _title(card: PermissionCard) -> Text:
     name = visible(card.policy_name) if card.policy_name else "policy"
     count = len(card.sessions)
-    return Text(f"{name} ({card.policy_digest[:15]}) on {count:,} session{'' if count == 1 else 's'}")
+    return Text(f"{name} ({card.policy_digest[:15]}) on {count:,} session{_s(count)}")
 
 
 def _score(check: Check) -> str:
-    return "-" if check.score is None else f"{check.score:.3f}"
+    """Three digits; rounded down where rounding would make a score reach what it does not reach."""
+    score = check.score
+    if score is None:
+        return "-"
+    rounded = round(score, 3)
+    if any(score < limit <= rounded for limit in (check.threshold, 1.0)):
+        rounded = math.floor(score * 1000) / 1000
+    return f"{rounded:.3f}"
 
 
-def _table(*columns: str, right: Sequence[str] = ()) -> Table:
+def _table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column in whole,
+        )
     return table
+
+
+def _cell(text: str) -> str:
+    """Recorded text as a table shows it; JSON has all of it."""
+    shown = visible(text[: _CELL_WIDTH + 1])
+    return shown if len(shown) <= _CELL_WIDTH else shown[:_CELL_WIDTH] + "..."
 
 
 def _checks_table(card: PermissionCard) -> Table:
@@ -161,13 +185,16 @@ def _print_unauthorized(console: Console, check: Check) -> None:
         for call in calls:
             table.add_row(*_row(call))
     else:
-        table = _table("calls", "tool", "effect", "rule", "reason", "first in", right=("calls",))
+        columns = ("calls", "tool", "effect", "rule", "reason", "first in")
+        table = _table(*columns, right=("calls",), whole=("calls", "effect", "first in"))
         groups = _grouped(calls)
         for group in groups[:_LISTED]:
             table.add_row(f"{len(group):,}", *_row(group[0])[2:], _short(group[0].session))
         if len(groups) > _LISTED:
             rest = sum(len(group) for group in groups[_LISTED:])
-            table.add_row(f"{rest:,}", f"... of {len(groups) - _LISTED:,} more kinds: --format json lists each")
+            table.add_row(
+                f"{rest:,}", f"... of {len(groups) - _LISTED:,} more kinds: --format json lists each"
+            )
     console.print(table)
 
 
@@ -178,9 +205,9 @@ def _short(session: str) -> str:
 
 
 def _row(call: Unauthorized) -> tuple[str, ...]:
-    tool = visible(call.tool) + (" (unknown tool)" if call.unknown_tool else "")
-    rules = ", ".join(visible(rule) for rule in call.rules) or "default"
-    return visible(call.session), visible(call.call_id), tool, call.effect, rules, visible(call.reason)
+    tool = _cell(call.tool) + (" (unknown tool)" if call.unknown_tool else "")
+    rules = _cell(", ".join(call.rules)) or "default"
+    return _cell(call.session), _cell(call.call_id), tool, call.effect, rules, _cell(call.reason)
 
 
 def _grouped(calls: Iterable[Unauthorized]) -> list[list[Unauthorized]]:
@@ -199,7 +226,8 @@ def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
         by_kind.setdefault(finding.kind.value, []).append(finding)
     console.print()
     console.print("the two streams against each other", style="bold")
-    table = _table("finding", "calls", "", "first: session", "call", "tool", "evidence", right=("calls",))
+    columns = ("finding", "calls", "", "first: session", "call", "tool", "evidence")
+    table = _table(*columns, right=("calls",), whole=("finding", "calls", "", "first: session"))
     for kind, group in sorted(by_kind.items(), key=lambda item: not item[1][0].fails):
         first = group[0]
         fails = Text("FAILS", style=_STYLE[False]) if first.fails else Text("")
@@ -208,9 +236,9 @@ def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
             f"{len(group):,}",
             fails,
             _short(first.session),
-            visible(first.call_id),
-            visible(first.tool),
-            visible(first.evidence),
+            _cell(first.call_id),
+            _cell(first.tool),
+            _cell(first.evidence),
         )
     console.print(table)
 
@@ -219,18 +247,30 @@ def _result(card: PermissionCard) -> Text:
     if card.passed:
         return Text("passed", style=_STYLE[True])
     causes = [
-        f"{name} check " + (f"{_score(check)} is below {check.threshold:g}" if check.score is not None else check.status.value.replace("_", " "))
+        f"{name} check {_shortfall(check)}"
         for name, check in (("planner", card.planner), ("execution", card.execution))
         if name in card.checks and not check.passed
     ]
     failing = sum(finding.fails for finding in card.reconciliation)
     if failing:
-        causes.append(f"{failing:,} failing finding{'' if failing == 1 else 's'}")
+        causes.append(f"{failing:,} failing finding{_s(failing)}")
     if card.input_errors:
-        causes.append(f"{len(card.input_errors):,} part{'' if len(card.input_errors) == 1 else 's'} of the input not read")
+        causes.append(f"{len(card.input_errors):,} part{_s(len(card.input_errors))} of the input not read")
     if not card.sessions:
         causes.append("no session")
     return Text("FAILED: " + ", ".join(causes), style=_STYLE[False])
+
+
+def _shortfall(check: Check) -> str:
+    if check.score is None:
+        return check.status.value.replace("_", " ")
+    if check.strict:
+        return f"{_score(check)}, and strict allows no unauthorized call"
+    return f"{_score(check)} is below {check.threshold:g}"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def _readings_table(explanation: Explanation) -> Table:
@@ -247,7 +287,7 @@ def _readings_table(explanation: Explanation) -> Table:
                 whole if first else "",
                 part.name,
                 Text(part.word, style=_word_style(reading.effect, part)),
-                visible(part.text),
+                _cell(part.text),
             )
     return table
 

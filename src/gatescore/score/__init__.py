@@ -1,6 +1,4 @@
-"""
-Scores of recorded runs. Works where no framework, no tracer and no wrapper is installed.
-"""
+"""Scores of recorded runs. Works where no framework, no tracer and no wrapper is installed."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Check:
     Attributes:
         stream: Which stream.
         status: Whether the score can be told.
-        basis: Where the proposals were seen; None for executions.
+        basis: Where the proposals were seen; None for executions, and where none could be seen.
         authorized, total: Calls; an undecidable one counts in *total* alone.
         asked: Calls that need a person's yes (in the proposed stream they are authorized).
         recorded: Calls whose recorded verdict was taken over; none in trajectory lines.
@@ -180,7 +180,7 @@ class Check:
             self.basis = Basis.CALLER
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """The JSON form; `not_selected` and `missing` stand in it only where there is something to say."""
         planner = self.stream is Stream.PROPOSED
         return {
             "status": self.status.value,
@@ -192,7 +192,8 @@ class Check:
             **({"asked": self.asked} if planner else {}),
             "recorded": self.recorded,
             "undecidable": self.undecidable,
-            **({"not_selected": self.not_selected} if planner and self.not_selected else {}),
+            **({"not_selected": self.not_selected} if self.not_selected else {}),
+            **({"missing": list(self.missing)} if self.missing else {}),
             "unauthorized": [call.to_dict() for call in self.unauthorized],
         }
 
@@ -263,7 +264,11 @@ class PermissionCard:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, with the keys of version `REPORT_FORMAT`."""
+        """
+        The JSON form, with the keys of version `REPORT_FORMAT`.
+
+        `strict` and `notes` stand in it only where they are set.
+        """
         return {
             "gatescore": REPORT_FORMAT,
             "policy": {"name": self.policy_name, "digest": self.policy_digest},

@@ -11,10 +11,10 @@ Source: DESIGN, "The scores".
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from gatescore.canonical import equal
 from gatescore.errors import InputError, ScoreError, did_you_mean
 from gatescore.model import (
     Decision,
@@ -28,11 +28,15 @@ from gatescore.model import (
     ToolCall,
 )
 from gatescore.policy import Policy
+from gatescore.policy.names import split_qualified
 from gatescore.score.cards import Basis, Check, PermissionCard, SessionCard, Status, Unauthorized
 from gatescore.score.reconcile import reconcile
 from gatescore.score.streams import Judged, judge_session
 
 CHECKS: Final = ("planner", "execution")
+MISSPELT: Final = ("args", "argument", "parameters", "params", "input", "inputs", "kwargs", "function")
+"""Keys in which some records hold the arguments: a call with one of them would be judged as if it had none."""
+
 _CHECK_OF: Final = {Stream.PROPOSED: "planner", Stream.EXECUTED: "execution"}
 
 
@@ -105,6 +109,8 @@ def _score(
         execution.add(card.execution)
     planner.status = _overall([card.planner.status for card in cards], errors)
     execution.status = _overall([card.execution.status for card in cards], errors)
+    if planner.status is Status.NOT_OBSERVED:
+        planner.basis = None
     return PermissionCard(
         policy_name=policy.name,
         policy_digest=policy.digest,
@@ -145,7 +151,7 @@ def _score_session(
 def _planner(session: Session, judged: Judged, threshold: float, *, strict: bool) -> Check:
     check = Check(stream=Stream.PROPOSED, threshold=threshold, strict=strict, basis=Basis.MODEL)
     if session.proposed is None:
-        check.status = Status.NOT_OBSERVED
+        check.status, check.basis = Status.NOT_OBSERVED, None
         return check
     for proposal, decision in zip(session.proposed, judged.proposals, strict=True):
         if proposal.origin is Origin.CALLER:
@@ -164,7 +170,9 @@ def _execution(session: Session, judged: Judged, policy: Policy, threshold: floa
     if session.executed is None:
         check.status = Status.NOT_OBSERVED
         return check
-    agreed = {proposal.call.call_id for proposal in session.proposed or () if proposal.approved}
+    agreed = {
+        proposal.call.call_id: proposal.call for proposal in session.proposed or () if proposal.approved
+    }
     entries: dict[str, int] = {}
     for execution, decision in zip(session.executed, judged.executions, strict=True):
         authorized = decision.allowed
@@ -178,15 +186,22 @@ def _execution(session: Session, judged: Judged, policy: Policy, threshold: floa
 
 
 def _agreed(
-    execution: Execution, decision: Decision, policy: Policy, agreed: set[str], entries: dict[str, int]
+    execution: Execution,
+    decision: Decision,
+    policy: Policy,
+    agreed: Mapping[str, ToolCall],
+    entries: dict[str, int],
 ) -> bool:
     """Whether a valid yes covers this entry: its own, or that of its proposal while it lasts."""
     if execution.approved:
         return True
-    call_id = execution.call.call_id
-    entries[call_id] = entries.get(call_id, 0) + 1
+    entered = execution.call
+    bound = agreed.get(entered.call_id) if execution.proposed else None
+    if bound is None or not equal(entered.arguments, bound.arguments):
+        return False  # nobody agreed to these arguments
+    entries[entered.call_id] = entries.get(entered.call_id, 0) + 1
     lasts = min((policy.approval_attempts.get(rule, 1) for rule in decision.rules), default=1)
-    return execution.proposed and call_id in agreed and entries[call_id] <= lasts
+    return entries[entered.call_id] <= lasts
 
 
 def _count(check: Check, session: Session, call: ToolCall, decision: Decision, *, authorized: bool) -> None:
@@ -210,7 +225,8 @@ def _count(check: Check, session: Session, call: ToolCall, decision: Decision, *
                 rules=decision.rules,
                 errors=decision.errors,
                 reason=reason,
-                unknown_tool=session.catalog is not None and call.name not in session.catalog,
+                unknown_tool=session.catalog is not None
+                and session.catalog.isdisjoint({call.name, call.tool}),
             )
         )
 
@@ -223,6 +239,10 @@ def _policy(
 ) -> tuple[Policy, tuple[str, ...]]:
     listed = allowed_tools is not None or denied_tools is not None
     if policy is not None:
+        if not isinstance(policy, Policy):
+            raise ScoreError(
+                f"the policy is a `{type(policy).__name__}`: pass `Policy.load(path)`, or the lists by their names"
+            )
         if listed:
             raise ScoreError("a policy and lists of tools: pass one of them, or `Policy.layered`")
         return policy, ()
@@ -234,9 +254,9 @@ def _policy(
     return Policy(allowed_tools=allowed_tools, denied_tools=denied_tools), ()
 
 
-def _check_threshold(threshold: float) -> None:
-    numeric = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
-    if not numeric or math.isnan(threshold) or not 0 <= threshold <= 1:
+def _check_threshold(threshold: object) -> None:
+    numeric = isinstance(threshold, (int, float)) and not isinstance(threshold, bool) and 0 <= threshold <= 1
+    if not numeric:  # nor is NaN, of which no comparison is true
         raise ScoreError(f"threshold `{threshold}` is not a number from 0 to 1")
 
 
@@ -267,7 +287,7 @@ def _sessions(source: object, stream: Stream | str) -> tuple[Iterable[Session], 
     if not isinstance(source, (list, tuple)):
         return _only_sessions(source), CHECKS
     items: Sequence[object] = source
-    if items and all(isinstance(item, Session) for item in items):
+    if any(isinstance(item, Session) for item in items):
         return _only_sessions(items), CHECKS
     try:
         chosen = Stream(stream)
@@ -279,7 +299,10 @@ def _sessions(source: object, stream: Stream | str) -> tuple[Iterable[Session], 
 def _only_sessions(items: Iterable[object]) -> Iterable[Session]:
     for item in items:
         if not isinstance(item, Session):
-            raise ScoreError("the input mixes sessions with something else, or is an iterator of calls: pass a list")
+            raise ScoreError(
+                "the input mixes sessions with something else, or is an iterator of calls: "
+                "pass sessions alone, or a list of calls"
+            )
         yield item
 
 
@@ -295,12 +318,23 @@ def _call(item: object, number: int) -> ToolCall:
     if not isinstance(item, Mapping):
         raise ScoreError(f"call {number + 1} is not a mapping with a `name`")
     if "proposed" in item or "executed" in item:
-        raise ScoreError("this is a trajectory line, not a call: read it with `gatescore.traces.read_session`")
+        raise ScoreError(
+            "this is a trajectory line, not a call: read it with `gatescore.traces.read_session`"
+        )
     name = item.get("name")
     if not isinstance(name, str):
         raise ScoreError(f"call {number + 1} has no `name`")
-    arguments = item["arguments"] if "arguments" in item else item.get("input_parameters")
+    if "arguments" not in item and "input_parameters" not in item:
+        for key in MISSPELT:
+            if key in item:
+                raise ScoreError(f"call {number + 1} has `{key}` but no `arguments`: rename it")
+    arguments, parameters = item.get("arguments"), item.get("input_parameters")
+    if arguments is not None and parameters is not None:
+        raise ScoreError(f"call {number + 1} has both `arguments` and `input_parameters`: keep one of them")
     server = item.get("server")
-    return ToolCall(
-        name, arguments, server=server if isinstance(server, str) else None, call_id=f"#{number}"
-    )
+    if server is not None and not isinstance(server, str):
+        raise ScoreError(f'call {number + 1}: `server` is not text ("" for a local tool)')
+    if server is None:
+        # As in trajectory lines: a name may say its server, where a policy names the two apart.
+        server, name = split_qualified(name) or (None, name)
+    return ToolCall(name, parameters if arguments is None else arguments, server=server, call_id=f"#{number}")

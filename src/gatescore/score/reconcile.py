@@ -17,7 +17,9 @@ from gatescore.policy.rules import Tool
 from gatescore.score.cards import Finding, Kind
 
 
-def reconcile(policy: Policy, session: Session, proposal_decisions: Sequence[Decision]) -> tuple[Finding, ...]:
+def reconcile(
+    policy: Policy, session: Session, proposal_decisions: Sequence[Decision]
+) -> tuple[Finding, ...]:
     """The findings of one session, in the order of its executions, then of its proposals."""
     executed = session.executed
     if executed is None:
@@ -35,13 +37,29 @@ def reconcile(policy: Policy, session: Session, proposal_decisions: Sequence[Dec
         if once:
             _against_effects(policy, session, execution, effects, findings)
         if execution.outcome is Outcome.UNFINISHED:
-            _found(Kind.UNFINISHED_EXECUTION, session, execution, "it started, and nothing tells of its end", findings)
+            _found(
+                Kind.UNFINISHED_EXECUTION,
+                session,
+                execution,
+                "it started, and nothing tells of its end",
+                findings,
+            )
         if execution.executor is Executor.PROVIDER:
-            _found(Kind.PROVIDER_EXECUTED, session, execution, "the model's provider ran it: no guard could", findings)
+            _found(
+                Kind.PROVIDER_EXECUTED,
+                session,
+                execution,
+                "the model's provider ran it: no guard could",
+                findings,
+            )
     for proposal, decision in zip(session.proposed or (), proposal_decisions, strict=True):
         gone = proposal.call.call_id not in entered and not proposal.refused and proposal.selected
         if gone and decision.effect is not Effect.DENY:
-            evidence = "authorized, but never entered" if decision.allowed else "waiting for a yes, and never entered"
+            evidence = (
+                "authorized, but never entered"
+                if decision.allowed
+                else "waiting for a yes, and never entered"
+            )
             _found(Kind.ABANDONED_PROPOSAL, session, proposal, evidence, findings)
     return tuple(findings)
 

@@ -67,10 +67,8 @@ def _sessions(files: list[str], progress: Progress | None) -> Iterator[Session]:
             first = first or error
             yield Session(id=error.source, source=error.source, error=error)
     if not found and first is not None:
-        others = f"{len(files) - 1:,} other file{'' if len(files) == 2 else 's'}"
-        raise InputError(
-            f"{first.message}; nor is a session in the {others}", source=first.source, line=first.line
-        )
+        others = "the other file" if len(files) == 2 else f"the {len(files) - 1:,} other files"
+        raise InputError(f"{first.message}; nor in {others}", source=first.source, line=first.line)
 
 
 def read_session(line: Mapping[str, Any], *, fallback_id: str = "session") -> Session:

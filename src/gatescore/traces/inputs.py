@@ -4,7 +4,8 @@ Recorded input: files, folders, globs and standard input, to sessions, one after
 What cannot be read is never passed over in silence: a broken line comes out as a session that
 holds an error instead of streams, and a file that is no recording at all raises.
 """
-# ruff: noqa: PTH - `os.path` answers for any name; `pathlib` raises for some, and takes "" for a folder
+# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH123, PTH202, PTH207 - `os.path` answers for any name,
+# where `pathlib` raises for some and takes "" for a folder
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _raw(data: object, where: str) -> _Raw:
         raise LineError(f'{where} is not an object: write {{"name": NAME, "arguments": {{...}}}}')
     name = data.get("name")
     if name is None:
-        raise LineError(f"{where} has no `name`")
+        raise LineError(f"{where} has no `name`: write which tool it is")
     if not isinstance(name, str):
         raise _wrong(name, "name", where, "text")
     if "arguments" not in data and "input_parameters" not in data:
