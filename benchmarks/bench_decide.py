@@ -233,7 +233,7 @@ def deciding(
 
 def expect(decision: Decision, effect: Effect) -> None:
     """Stop where *decision* is not the one that is meant to be measured."""
-    if decision.effect is not effect or decision.errors != () and effect is Effect.ALLOW:
+    if decision.effect is not effect or (decision.errors != () and effect is Effect.ALLOW):
         raise SystemExit(f"error: {effect} was to be measured, and this is {decision!r}")
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from gatescore.errors import ArgumentsError
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A JSON value. Integers are exact, floats are finite, keys are text without lone surrogates."""
 
 MAX_DEPTH: Final = 64

@@ -133,20 +133,27 @@ def _selector_error(rule: Rule, name: str) -> str:
 def _judge(
     policy: Policy, plan: Plan, history: History, call: ToolCall, facts: Facts, moment: Moment
 ) -> Decision:
-    cases = [
-        Case(part.layer, part.tool, history.state(part.layer), call, facts, moment) for part in plan.layers
-    ]
-    verdicts = [_verdict(part, case) for part, case in zip(plan.layers, cases, strict=True)]
+    cases: list[Case] = []
+    verdicts: list[_Verdict] = []
     bits = _ALLOW
-    for verdict in verdicts:
+    plain = True
+    for part in plan.layers:
+        case = Case(part.layer, part.tool, history.state(part.layer), call, facts, moment)
+        verdict = _verdict(part, case)
+        cases.append(case)
+        verdicts.append(verdict)
         bits = OR[bits][verdict.bits]
+        if case.errors or case.budgets or case.stop or case.state.stopped:
+            plain = False
     effect = _EFFECT.get(bits)
-    rules = tuple(rule for verdict in verdicts if verdict.bits == bits for rule in verdict.rules)
-    plain = effect is not None and not any(
-        case.errors or case.budgets or case.stop or case.state.stopped for case in cases
-    )
-    if plain and (effect, rules) in plan.made:
-        return plan.made[effect, rules]
+    rules: tuple[str, ...] = ()
+    for verdict in verdicts:
+        if verdict.bits == bits:
+            rules += verdict.rules
+    if plain and effect is not None:
+        made = plan.made.get((effect, rules))
+        if made is not None:
+            return made
     errors = tuple(dict.fromkeys(error for case in cases for error in case.errors))
     missing = tuple(dict.fromkeys(what for case in cases for what in case.missing))
     reason = next((verdict.reason for verdict in verdicts if verdict.bits == bits and verdict.reason), None)
@@ -162,7 +169,7 @@ def _judge(
         missing if effect is None else (),
         stop=any(case.stop for case in cases),
     )
-    if plain:
+    if plain and effect is not None:
         plan.made[decision.effect, rules] = decision
     return decision
 

@@ -415,4 +415,4 @@ class State:
 
 
 def _others(ids: set[str] | None, call_id: str) -> bool:
-    return bool(ids) and len(ids) > (call_id in ids)
+    return ids is not None and len(ids) > (call_id in ids)

@@ -137,9 +137,9 @@ def _unfit(case: Case, expression: Expression) -> str | None:
                 return f"`{name}` holds a value that JSON cannot hold"
     schemas = case.tool.schemas if case.tool is not None else None
     if schemas is not None:
-        name = schemas.unfit(call.arguments, reads)
-        if name is not None:
-            return f"`{name}` does not fit the schema of `{call.name}`"
+        unfit = schemas.unfit(call.arguments, reads)
+        if unfit is not None:
+            return f"`{unfit}` does not fit the schema of `{call.name}`"
     return None
 
 

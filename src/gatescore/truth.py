@@ -56,6 +56,6 @@ def negate(truths: Truths) -> Truths:
     return (truths & INDETERMINATE) | (TRUE if truths & FALSE else 0) | (FALSE if truths & TRUE else 0)
 
 
-def of(value: bool | None) -> Truths:  # noqa: FBT001 - the one question is what the value is
+def of(value: bool | None) -> Truths:
     """The set of one: true, false, or None for indeterminate."""
     return INDETERMINATE if value is None else TRUE if value else FALSE

@@ -40,7 +40,7 @@ class Maker:
         return choices[self.below(len(choices))]
 
     def some(self, choices, most):
-        return list({x: None for x in [self.pick(choices) for _ in range(self.below(most + 1))]})
+        return list(dict.fromkeys([self.pick(choices) for _ in range(self.below(most + 1))]))
 
     def value(self, markers=False, depth=3):
         how = self.below(12)

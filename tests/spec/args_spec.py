@@ -7,7 +7,7 @@ value that is not there to be judged: whatever is said about it is indeterminate
 """
 
 from gatescore.truth import FALSE as F
-from gatescore.truth import INDETERMINATE as I  # noqa: E741
+from gatescore.truth import INDETERMINATE as I
 from gatescore.truth import TRUE as T
 from tests.spec.json_spec import (
     ABOUT,
@@ -26,7 +26,7 @@ from tests.spec.json_spec import (
 )
 
 NOT = {F: T, I: I, T: F}
-CUSTOM = {}  # keywords of our own, filled by tests: name -> function of the keyword's value and a text
+CUSTOM: dict = {}  # keywords of our own, filled by tests: name -> function of the keyword's value and a text
 
 
 def judge_arguments(args, arguments, effect):

@@ -50,7 +50,7 @@ def marker(value):
 
 def opaque(value):
     """Whether a marker stands anywhere in *value*."""
-    held = {"array": lambda: value, "object": lambda: value.values()}.get(kind(value), tuple)()
+    held = value if kind(value) == "array" else value.values() if kind(value) == "object" else ()
     return marker(value) or any(map(opaque, held))
 
 
@@ -77,17 +77,16 @@ ABOUT = {
     for keyword in keywords.split()
 }
 
-ANNOTATIONS = set("title description default examples deprecated readOnly writeOnly $comment".split())
+ANNOTATIONS = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
 
 
 def conjunction(schema):
     """The schema and all that it reaches through `allOf`."""
-    parts = (
+    return (
         []
         if isinstance(schema, bool)
         else [schema, *(x for y in schema.get("allOf", []) for x in conjunction(y))]
     )
-    return parts
 
 
 def said(schema):

@@ -847,11 +847,11 @@ def test_the_shapes_above_are_in_part_within_the_bound():
 @pytest.mark.parametrize(
     ("pattern", "few", "many"),
     [
-        (r"r'^[a-z.]+@example\.org$'", 500, 1_000),
-        (r"r'^[\w.]+@example\.org$'", 300, 1_000),
+        (r"r'^[a-z.]+@example\.org$'", 5_000, 20_000),
+        (r"r'^[\w.]+@example\.org$'", 500, 2_000),
         (r"r'^\w{1,64}@example\.org$'", 10, 50),  # some 40 ms each
         (r"r'^(?:\w{1,8}[.@]){1,8}org$'", 10, 50),
-        (r"r'^[a-z@.]{1,64}$'", 500, 1_000),
+        (r"r'^[a-z@.]{1,64}$'", 500, 5_000),
     ],
 )
 def test_a_pattern_in_a_comprehension_is_counted_for_what_it_costs(pattern: str, few: int, many: int):

@@ -282,7 +282,12 @@ calls = st.lists(
 )
 
 
-@given(proposed=calls, executed=calls)
+def numbered_once(proposed: list[Call]) -> bool:
+    numbers = [entry["seq"] for entry in proposed if "seq" in entry]
+    return len(numbers) == len({*numbers})
+
+
+@given(proposed=calls.filter(numbered_once), executed=calls)
 def test_no_call_is_lost_or_made_up_however_the_streams_are_numbered(
     proposed: list[Call], executed: list[Call]
 ):
@@ -836,6 +841,16 @@ YES = "is a yes, and holds `by` and `time` alone, not"
 )
 def test_a_wrong_value_is_refused_with_call_stream_and_remedy(stream: str, keys: Call, message: str):
     assert f"call 2 of `{stream}`{message}" == told_of_call(stream, **keys)
+
+
+def test_a_seq_that_two_proposals_share_is_refused():
+    """It would say that what ran is either of them; an execution may repeat it, as a second entry."""
+    text = '{"id": "s", "proposed": [{"name": "a", "seq": 0}, {"name": "b"}, {"name": "a", "seq": 0}]}'
+
+    assert told(text) == (
+        "call 3 of `proposed`: `seq` is `0`, as in call 1 of `proposed`: number each proposal of a session once"
+    )
+    assert [("#0", True)] * 2 == joined(read(proposed=[call(seq=0)], executed=[call(seq=0), call(seq=0)]))
 
 
 def test_an_approval_with_a_key_twice_is_refused():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,7 +14,7 @@ _WORTH_SHOWING: Final = 2_000_000
 
 
 @contextmanager
-def reading(inputs: list[str]) -> Iterator[Progress | None]:
+def reading(inputs: list[str]) -> Generator[Progress | None]:
     """Show a bar on standard error while *inputs* are read; yields what counts the bytes."""
     if not sys.stderr.isatty():
         yield None

@@ -7,7 +7,6 @@ is checked when it is made, and a policy that exists can judge any call.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +14,7 @@ from gatescore.canonical import digest
 from gatescore.errors import PolicyError
 from gatescore.model import Effect
 from gatescore.policy.compile import compile_layer, extended
-from gatescore.policy.document import from_data, read_document
+from gatescore.policy.document import Filename, beside, from_data, identity, read_document
 
 if TYPE_CHECKING:
     from gatescore.policy.rules import Layer, Rule
@@ -100,7 +99,7 @@ class Policy:
         return policy
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: Filename) -> Self:
         """
         Read a policy from a YAML file, or JSON where the name ends in ``.json``.
 
@@ -109,7 +108,7 @@ class Policy:
         Raises:
             PolicyError: With file, line, column and remedy, also where the file cannot be read.
         """
-        return cls._of(tuple(_load(os.fspath(path), ())))
+        return cls._of(tuple(_load(path, ())))
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -163,15 +162,15 @@ def _check_budgets(layers: tuple[Layer, ...]) -> None:
             seen.update([rule.limit.name] if rule.limit is not None else [])
 
 
-def _load(path: str, above: tuple[str, ...]) -> list[Layer]:
+def _load(path: Filename, above: tuple[str, ...]) -> list[Layer]:
     document = read_document(path)
     layers: list[Layer] = []
     names = extended(document)
-    here = (*above, os.path.realpath(path))
+    here = (*above, identity(path))
     for number, name in enumerate(names):
-        base = os.path.join(os.path.dirname(path), name)
+        base = beside(path, name)
         problem = ""
-        if os.path.realpath(base) in here:
+        if identity(base) in here:
             problem = f"`{name}` extends this file in turn: a policy cannot extend itself"
         elif len(here) >= _MAX_LAYERS:
             problem = f"more than {_MAX_LAYERS} files extend each other"

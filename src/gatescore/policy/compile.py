@@ -7,13 +7,12 @@ states, and none of them means allow.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Final
 
-from gatescore.canonical import digest
-from gatescore.errors import Path, PolicyError, did_you_mean
+from gatescore.canonical import Json, digest
+from gatescore.errors import Path, PolicyError
 from gatescore.model import Effect, Outcome
 from gatescore.policy.arguments import ArgumentsCondition, compile_arguments
 from gatescore.policy.declared import ArgumentSchemas
@@ -21,6 +20,18 @@ from gatescore.policy.document import Document
 from gatescore.policy.expressions import Expression, compile_expression
 from gatescore.policy.keywords import KEYWORDS, Keyword
 from gatescore.policy.names import NamePattern, parse_pattern
+from gatescore.policy.reading import (
+    choice,
+    count,
+    duration,
+    fail,
+    kind,
+    known,
+    mapping,
+    names_list,
+    show,
+    text_or_none,
+)
 from gatescore.policy.rules import After, Layer, Limit, Rule, RuleIndex, Selector, Tool
 
 FORMAT: Final = 1
@@ -45,11 +56,6 @@ _LIMIT: Final = (*_UNITS, "per", "key", "window", "then")
 _SCOPES: Final = ("session", "principal", "tool")
 _REPEATABLE: Final = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.SUCCEEDED)
 
-_DURATION: Final = re.compile(
-    r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?", re.ASCII
-)
-_NANOSECONDS: Final = (86_400_000_000_000, 3_600_000_000_000, 60_000_000_000, 1_000_000_000, 1_000_000)
-
 
 def compile_layer(document: Document, keywords: Mapping[str, Keyword] = KEYWORDS) -> Layer:
     """
@@ -71,10 +77,10 @@ def compile_layer(document: Document, keywords: Mapping[str, Keyword] = KEYWORDS
 def extended(document: Document) -> tuple[str, ...]:
     """The files that a *document* says it extends, as written; empty for none."""
     try:
-        data = _mapping(document.data, (), "a policy")
+        data = mapping(document.data, (), "a policy")
         if "extends" not in data:
             return ()
-        return _names_list(data["extends"], ("extends",), "a file name, or a list of them", single=True)
+        return names_list(data["extends"], ("extends",), "a file name, or a list of them", single=True)
     except PolicyError as error:
         raise document.locate(error) from None
 
@@ -87,17 +93,17 @@ class _Compiler:
     label: str = ""
 
     def layer(self) -> Layer:
-        data = _mapping(self.document.data, (), "a policy")
-        _known(data, _TOP, ())
+        data = mapping(self.document.data, (), "a policy")
+        known(data, _TOP, ())
         if data.get("gatescore", FORMAT) != FORMAT or isinstance(data.get("gatescore"), bool):
-            _fail(
-                f"format version {_show(data['gatescore'])} is unknown: write `gatescore: 1`", ("gatescore",)
+            fail(
+                f"format version {show(data['gatescore'])} is unknown: write `gatescore: 1`", ("gatescore",)
             )
         listed = self._listed(data)
         if not any(key in data for key in ("rules", "allowed_tools", "denied_tools", "extends")):
-            _fail("no `rules`, `allowed_tools` or `denied_tools`: a policy needs at least one of them", ())
+            fail("no `rules`, `allowed_tools` or `denied_tools`: a policy needs at least one of them", ())
         written = self._written(data)
-        self.label = _text_or_none(data, "name") or ""
+        self.label = text_or_none(data, "name") or ""
         tools = self._tools(data.get("tools", {})) if "tools" in data else ()
         rules = tuple(
             self._rule(position, spec, path) for position, (spec, path) in enumerate([*listed, *written])
@@ -107,7 +113,7 @@ class _Compiler:
         can_stop = any(rule.limit is not None and rule.limit.stop for rule in rules)
         return Layer(
             name=self.label or None,
-            version=_text_or_none(data, "version"),
+            version=text_or_none(data, "version"),
             source=self.document.source,
             default=default,
             rules=rules,
@@ -123,26 +129,26 @@ class _Compiler:
             _index=RuleIndex(rules, tools),
         )
 
-    def _listed(self, data: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Path]]:
+    def _listed(self, data: Mapping[str, Json]) -> list[tuple[Mapping[str, Json], Path]]:
         """The short form's lists as rules; an empty list is a rule that matches nothing."""
-        rules: list[tuple[Mapping[str, Any], Path]] = []
+        rules: list[tuple[Mapping[str, Json], Path]] = []
         for key, effect in (("allowed_tools", "allow"), ("denied_tools", "deny")):
             if key in data:
-                names = _names_list(data[key], (key,), "a list of tool names", empty=True)
+                names = names_list(data[key], (key,), "a list of tool names", empty=True)
                 rules.append(({"id": key, effect: list(names)}, (key,)))
         return rules
 
-    def _written(self, data: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Path]]:
+    def _written(self, data: Mapping[str, Json]) -> list[tuple[Mapping[str, Json], Path]]:
         if "rules" not in data:
             return []
         rules = data["rules"]
         if not isinstance(rules, list):
-            _fail(f"`rules` is {_kind(rules)}: write a list of rules", ("rules",))
-        written: list[tuple[Mapping[str, Any], Path]] = []
+            fail(f"`rules` is {kind(rules)}: write a list of rules", ("rules",))
+        written: list[tuple[Mapping[str, Json], Path]] = []
         for number, rule in enumerate(rules):
             path: Path = ("rules", number)
-            spec = _mapping(rule, path, "a rule", "such as `{allow: search}`")
-            _known(spec, _RULE, path)
+            spec = mapping(rule, path, "a rule", "such as `{allow: search}`")
+            known(spec, _RULE, path)
             written.append((spec, path))
         return written
 
@@ -150,21 +156,21 @@ class _Compiler:
         seen: set[str] = set()
         for rule, path in zip(rules, paths, strict=True):
             if rule.id in seen:
-                _fail(f"rule id `{rule.id}` stands twice: give each rule an id of its own", (*path, "id"))
+                fail(f"rule id `{rule.id}` stands twice: give each rule an id of its own", (*path, "id"))
             seen.add(rule.id)
 
-    def _default(self, data: Mapping[str, Any], rules: tuple[Rule, ...]) -> Effect:
+    def _default(self, data: Mapping[str, Json], rules: tuple[Rule, ...]) -> Effect:
         if "default" in data:
-            default = Effect(_choice(data["default"], _EFFECTS, ("default",)))
+            default = Effect(choice(data["default"], _EFFECTS, ("default",)))
             if default is Effect.ALLOW and "allowed_tools" in data:
-                _fail(
+                fail(
                     "`allowed_tools` with `default: allow` allows every tool: "
                     "write `default: deny`, or leave the list out",
                     ("default",),
                 )
             return default
         if not any(rule.effect is not Effect.DENY for rule in rules):
-            _fail(
+            fail(
                 "no rule allows or asks, so `default` must say what happens to the other tools: "
                 "write `default: deny` or `default: allow`",
                 (),
@@ -173,38 +179,38 @@ class _Compiler:
 
     # tools
 
-    def _tools(self, data: object) -> tuple[Tool, ...]:
-        entries = _mapping(data, ("tools",), "`tools`", "of tool names")
+    def _tools(self, data: Json) -> tuple[Tool, ...]:
+        entries = mapping(data, ("tools",), "`tools`", "of tool names")
         return tuple(self._tool(name, spec, ("tools", name)) for name, spec in entries.items())
 
-    def _tool(self, name: str, spec: object, path: Path) -> Tool:
+    def _tool(self, name: str, spec: Json, path: Path) -> Tool:
         pattern = self._pattern(name, path, key=True)
         if "*" in name or "?" in name:
-            _fail(f"`{name}` is a glob: write one entry for each tool", path, key=True)
-        entry = _mapping(spec, path, "what is known about a tool", "such as `{labels: [external]}`")
+            fail(f"`{name}` is a glob: write one entry for each tool", path, key=True)
+        entry = mapping(spec, path, "what is known about a tool", "such as `{labels: [external]}`")
         if "aliases" in entry:
-            _fail(
+            fail(
                 "`aliases` are not read by this version: name every spelling in the rules",
                 (*path, "aliases"),
                 key=True,
             )
-        _known(entry, _TOOL, path)
+        known(entry, _TOOL, path)
         labels = None
         if "labels" in entry:
             labels = frozenset(
-                _names_list(entry["labels"], (*path, "labels"), "a list of labels", empty=True)
+                names_list(entry["labels"], (*path, "labels"), "a list of labels", empty=True)
             )
         once_per: tuple[str, ...] = ()
         if "once_per" in entry:
-            once_per = _names_list(entry["once_per"], (*path, "once_per"), "a list of argument names")
+            once_per = names_list(entry["once_per"], (*path, "once_per"), "a list of argument names")
         safe: frozenset[Outcome] = frozenset()
         if "safe_to_repeat" in entry:
             place = (*path, "safe_to_repeat")
             if not once_per:
-                _fail("`safe_to_repeat` without `once_per` has no effect: write both", place, key=True)
-            outcomes = _names_list(entry["safe_to_repeat"], place, "a list of outcomes")
+                fail("`safe_to_repeat` without `once_per` has no effect: write both", place, key=True)
+            outcomes = names_list(entry["safe_to_repeat"], place, "a list of outcomes")
             safe = frozenset(
-                Outcome(_choice(value, _REPEATABLE, (*place, number)))
+                Outcome(choice(value, _REPEATABLE, (*place, number)))
                 for number, value in enumerate(outcomes)
             )
         schemas = None
@@ -214,11 +220,11 @@ class _Compiler:
 
     # rules
 
-    def _rule(self, position: int, spec: Mapping[str, Any], path: Path) -> Rule:
+    def _rule(self, position: int, spec: Mapping[str, Json], path: Path) -> Rule:
         effects = [effect for effect in _EFFECTS if effect in spec]
         if len(effects) != 1:
             what = "has no effect" if not effects else "has more than one effect"
-            _fail(f"a rule {what}: write one of `allow`, `ask` or `deny` with the tools it is about", path)
+            fail(f"a rule {what}: write one of `allow`, `ask` or `deny` with the tools it is about", path)
         effect = Effect(effects[0])
         restricting = effect is not Effect.ALLOW
         rule_id = self._id(spec, path)
@@ -238,40 +244,40 @@ class _Compiler:
             approval_attempts=self._approval(spec, effect, path),
         )
 
-    def _id(self, spec: Mapping[str, Any], path: Path) -> str:
+    def _id(self, spec: Mapping[str, Json], path: Path) -> str:
         if "id" not in spec:
             return f"rules[{path[-1]}]"
         value = spec["id"]
         if not isinstance(value, str) or not value.strip():
-            _fail(f"a rule's `id` is text, not {_kind(value)}", (*path, "id"))
+            fail(f"a rule's `id` is text, not {kind(value)}", (*path, "id"))
         return value
 
-    def _reason(self, spec: Mapping[str, Any], path: Path) -> str | None:
+    def _reason(self, spec: Mapping[str, Json], path: Path) -> str | None:
         if "reason" not in spec:
             return None
         value = spec["reason"]
         if not isinstance(value, str) or not value.strip():
-            _fail(f"`reason` is a sentence for the model, not {_kind(value)}", (*path, "reason"))
+            fail(f"`reason` is a sentence for the model, not {kind(value)}", (*path, "reason"))
         return value.strip()
 
-    def _approval(self, spec: Mapping[str, Any], effect: Effect, path: Path) -> int:
+    def _approval(self, spec: Mapping[str, Json], effect: Effect, path: Path) -> int:
         if "approval" not in spec:
             return 1
         place = (*path, "approval")
         if effect is not Effect.ASK:
-            _fail(f"`approval` belongs to an `ask` rule, not to `{effect.value}`", place, key=True)
-        approval = _mapping(spec["approval"], place, "`approval`", "such as `{attempts: 2}`")
-        _known(approval, ("attempts",), place)
+            fail(f"`approval` belongs to an `ask` rule, not to `{effect.value}`", place, key=True)
+        approval = mapping(spec["approval"], place, "`approval`", "such as `{attempts: 2}`")
+        known(approval, ("attempts",), place)
         if "attempts" not in approval:
-            _fail("`approval` is empty: write `{attempts: 2}` or leave it out", place)
-        return _count(approval["attempts"], 1, (*place, "attempts"))
+            fail("`approval` is empty: write `{attempts: 2}` or leave it out", place)
+        return count(approval["attempts"], 1, (*place, "attempts"))
 
-    def _args(self, spec: Mapping[str, Any], restricting: bool, path: Path) -> ArgumentsCondition | None:  # noqa: FBT001
+    def _args(self, spec: Mapping[str, Json], restricting: bool, path: Path) -> ArgumentsCondition | None:
         if "args" not in spec and "anywhere" not in spec:
             return None
         for key in ("args", "anywhere"):
             if key in spec and spec[key] is None:
-                _fail(f"`{key}` is empty: write a condition, or leave `{key}` out", (*path, key))
+                fail(f"`{key}` is empty: write a condition, or leave `{key}` out", (*path, key))
         return compile_arguments(
             spec.get("args"),
             spec.get("anywhere"),
@@ -280,18 +286,18 @@ class _Compiler:
             keywords=self.keywords,
         )
 
-    def _when(self, spec: Mapping[str, Any], path: Path) -> Expression | None:
+    def _when(self, spec: Mapping[str, Json], path: Path) -> Expression | None:
         return compile_expression(spec["when"], (*path, "when")) if "when" in spec else None
 
-    def _selector(self, value: object, restricting: bool, path: Path, *, empty: bool = False) -> Selector:  # noqa: FBT001
+    def _selector(self, value: Json, restricting: bool, path: Path, *, empty: bool = False) -> Selector:
         if isinstance(value, dict):
-            spec = _mapping(value, path, "a selector")
-            _known(spec, ("labels",), path)
+            spec = mapping(value, path, "a selector")
+            known(spec, ("labels",), path)
             if "labels" not in spec:
-                _fail("the selector is empty: write `{labels: [external]}`, or names", path)
-            labels = _names_list(spec["labels"], (*path, "labels"), "a list of labels")
+                fail("the selector is empty: write `{labels: [external]}`, or names", path)
+            labels = names_list(spec["labels"], (*path, "labels"), "a list of labels")
             return Selector(labels=frozenset(labels), restricting=restricting)
-        names = _names_list(value, path, "a tool name, or a list of them", single=True, empty=empty)
+        names = names_list(value, path, "a tool name, or a list of them", single=True, empty=empty)
         patterns = [
             self._pattern(name, path if isinstance(value, str) else (*path, number))
             for number, name in enumerate(names)
@@ -302,15 +308,15 @@ class _Compiler:
         try:
             return parse_pattern(text)
         except PolicyError as error:
-            _fail(error.message, path, key=key)
+            fail(error.message, path, key=key)
 
     # after and limit
 
-    def _after(self, value: object, restricting: bool, path: Path) -> After:  # noqa: FBT001
-        spec = _mapping(value, path, "`after`", "such as `{tool: get_order, same: [order_id]}`")
-        _known(spec, _AFTER, path)
+    def _after(self, value: Json, restricting: bool, path: Path) -> After:
+        spec = mapping(value, path, "`after`", "such as `{tool: get_order, same: [order_id]}`")
+        known(spec, _AFTER, path)
         if "tool" not in spec:
-            _fail("`after` names no tool: write `tool: NAME`", path)
+            fail("`after` names no tool: write `tool: NAME`", path)
         nanoseconds, calls = (
             self._within(spec["within"], (*path, "within")) if "within" in spec else (None, None)
         )
@@ -326,156 +332,73 @@ class _Compiler:
         self.afters.append(after)
         return after
 
-    def _same(self, value: object, path: Path) -> tuple[tuple[str, str], ...]:
+    def _same(self, value: Json, path: Path) -> tuple[tuple[str, str], ...]:
         if not isinstance(value, dict):
             wanted = "a list of argument names, or a mapping from this call's to the earlier call's"
-            return tuple((name, name) for name in _names_list(value, path, wanted))
-        pairs = _mapping(value, path, "`same`")
+            return tuple((name, name) for name in names_list(value, path, wanted))
+        pairs = mapping(value, path, "`same`")
         if not pairs:
-            _fail("`same` is empty: name the arguments whose values are equal", path)
+            fail("`same` is empty: name the arguments whose values are equal", path)
+        same: list[tuple[str, str]] = []
         for mine, theirs in pairs.items():
             if not mine:
-                _fail("an empty text is no name of an argument: write one", (*path, mine), key=True)
+                fail("an empty text is no name of an argument: write one", (*path, mine), key=True)
             if not isinstance(theirs, str) or not theirs:
-                _fail(
-                    f"`{mine}` is {_kind(theirs)}: write the name of the earlier call's argument",
+                fail(
+                    f"`{mine}` is {kind(theirs)}: write the name of the earlier call's argument",
                     (*path, mine),
                 )
-        return tuple(pairs.items())
+            same.append((mine, theirs))
+        return tuple(same)
 
-    def _within(self, value: object, path: Path) -> tuple[int | None, int | None]:
+    def _within(self, value: Json, path: Path) -> tuple[int | None, int | None]:
         if isinstance(value, dict):
-            spec = _mapping(value, path, "`within`")
-            _known(spec, ("calls",), path)
+            spec = mapping(value, path, "`within`")
+            known(spec, ("calls",), path)
             if "calls" not in spec:
-                _fail("`within` is empty: write `10m` or `{calls: 5}`", path)
-            return None, _count(spec["calls"], 1, (*path, "calls"))
-        return _duration(value, path), None
+                fail("`within` is empty: write `10m` or `{calls: 5}`", path)
+            return None, count(spec["calls"], 1, (*path, "calls"))
+        return duration(value, path), None
 
-    def _limit(self, value: object, rule_id: str, effect: Effect, path: Path) -> Limit:
-        spec = _mapping(value, path, "`limit`", "such as `{executions: 1}`")
-        _known(spec, _LIMIT, path)
+    def _limit(self, value: Json, rule_id: str, effect: Effect, path: Path) -> Limit:
+        spec = mapping(value, path, "`limit`", "such as `{executions: 1}`")
+        known(spec, _LIMIT, path)
         units = [unit for unit in _UNITS if unit in spec]
         if len(units) != 1:
-            _fail("`limit` counts one thing: write one of `executions`, `calls` or `proposals`", path)
+            fail("`limit` counts one thing: write one of `executions`, `calls` or `proposals`", path)
         unit = units[0]
         if "then" in spec:
-            _choice(spec["then"], ("stop",), (*path, "then"))
+            choice(spec["then"], ("stop",), (*path, "then"))
             if unit != "proposals":
-                _fail(
+                fail(
                     "`then: stop` goes with `proposals`: refusals are what ends a run",
                     (*path, "then"),
                     key=True,
                 )
         if effect is Effect.DENY and not (unit == "proposals" and "then" in spec):
-            _fail(
+            fail(
                 "a deny rule denies every call, so only `limit: {proposals: N, then: stop}` has a meaning in it: "
                 "put the limit into the rule that allows",
                 path,
                 key=True,
             )
-        key = _names_list(spec["key"], (*path, "key"), "a list of argument names") if "key" in spec else ()
+        key = names_list(spec["key"], (*path, "key"), "a list of argument names") if "key" in spec else ()
         return Limit(
             name=f"{self.label}/{rule_id}",
-            units=_count(spec[unit], 0, (*path, unit)),
+            units=count(spec[unit], 0, (*path, unit)),
             unit=unit,
-            per=_choice(spec.get("per", "session"), _SCOPES, (*path, "per")),
+            per=choice(spec.get("per", "session"), _SCOPES, (*path, "per")),
             key=key,
-            window=_duration(spec["window"], (*path, "window")) if "window" in spec else None,
+            window=duration(spec["window"], (*path, "window")) if "window" in spec else None,
             stop="then" in spec,
         )
-
-
-# Reading values
-
-
-def _fail(message: str, path: Path, *, key: bool = False) -> NoReturn:
-    raise PolicyError(message, path=path, key=key)
-
-
-def _mapping(value: object, path: Path, what: str, example: str = "") -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        _fail(f"{what} is a mapping{' ' + example if example else ''}, not {_kind(value)}", path)
-    return value
-
-
-def _known(data: Mapping[str, Any], known: tuple[str, ...], path: Path) -> None:
-    for key in data:
-        if key not in known:
-            _fail(f"unknown key `{key}`: {did_you_mean(key, known)}", (*path, key), key=True)
-
-
-def _choice(value: object, known: tuple[str, ...], path: Path) -> str:
-    if isinstance(value, str) and value in known:
-        return value
-    _fail(f"{_show(value)} is not known here: {did_you_mean(value, known)}", path)
-
-
-def _names_list(
-    value: object, path: Path, wanted: str, *, single: bool = False, empty: bool = False
-) -> tuple[str, ...]:
-    """A list of non-empty texts; one text alone where *single*, an empty list where *empty*."""
-    if single and isinstance(value, str):
-        value = [value]
-        if value == [""]:
-            _fail(f"an empty text: write {wanted}", path)
-        return (value[0],)
-    if not isinstance(value, list):
-        _fail(f"{_kind(value)} instead of {wanted}", path)
-    if not value and not empty:
-        _fail(f"an empty list says nothing: write {wanted}", path)
-    for number, item in enumerate(value):
-        if not isinstance(item, str) or not item:
-            _fail(f"{_show(item)} in {wanted}: write text", (*path, number))
-    return tuple(value)
-
-
-def _count(value: object, least: int, path: Path) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-        return value
-    _fail(f"{_show(value)} is not a count: write a whole number from {least}", path)
-
-
-def _duration(value: object, path: Path) -> int:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    nanoseconds = (
-        sum(int(n) * unit for n, unit in zip(match.groups("0"), _NANOSECONDS, strict=True)) if match else 0
-    )
-    if nanoseconds <= 0:
-        _fail(f"{_show(value)} is not a duration: write one such as `10m`, `1h30m` or `45s`", path)
-    return nanoseconds
-
-
-def _text_or_none(data: Mapping[str, Any], key: str) -> str | None:
-    if key not in data:
-        return None
-    value = data[key]
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool) and str(value).strip():
-        return str(value)
-    _fail(f"`{key}` is text, not {_kind(value)}", (key,))
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return f"the truth value `{str(value).lower()}`"
-    if isinstance(value, (int, float)):
-        return f"the number `{value}`"
-    if isinstance(value, str):
-        return f"the text `{value[:60]}`"
-    return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "not JSON"
-
-
-def _show(value: object) -> str:
-    return f"`{value[:60]}`" if isinstance(value, str) else _kind(value)
 
 
 def _digest(
     default: Effect,
     rules: tuple[Rule, ...],
-    specs: list[tuple[Mapping[str, Any], Path]],
-    tools: Mapping[str, Any],
+    specs: list[tuple[Mapping[str, Json], Path]],
+    tools: Json,
 ) -> str:
     """The digest of what decides. The order of rules does not decide, so it does not count."""
     written = sorted((rule.id, {**spec, "id": rule.id}) for rule, (spec, _) in zip(rules, specs, strict=True))
@@ -484,6 +407,6 @@ def _digest(
             "gatescore": FORMAT,
             "default": default.value,
             "rules": [spec for _, spec in written],
-            "tools": dict(tools),
+            "tools": tools,
         }
     )

@@ -17,9 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
+from gatescore.canonical import Json
 from gatescore.errors import Path, PolicyError
 from gatescore.policy import json_text
 from gatescore.policy.places import EMPTY, MAX_DEPTH, TOO_DEEP, Lines, Node, Place, shown, value_fault
+
+Filename = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Document:
         source: The file, or what stands for it in messages; None for a policy built in Python.
     """
 
-    data: object
+    data: Json
     source: str | None = None
     _root: Node | None = field(default=None, repr=False, compare=False)
 
@@ -54,7 +57,7 @@ class Document:
         return error.located(self.source, line, column)
 
 
-def read_document(path: str | os.PathLike[str]) -> Document:
+def read_document(path: Filename) -> Document:
     """
     Read a policy file: JSON where its name ends in ``.json``, else YAML.
 
@@ -72,6 +75,16 @@ def read_document(path: str | os.PathLike[str]) -> Document:
         ) from error
     text = decode(raw, source)
     return parse_json(text, source) if source.lower().endswith(".json") else parse_yaml(text, source)
+
+
+def beside(path: Filename, name: str) -> str:
+    """The file that *name* means in the file *path*: relative names start from its folder."""
+    return os.path.join(os.path.dirname(os.fspath(path)), name)  # noqa: PTH118, PTH120 - as above
+
+
+def identity(path: Filename) -> str:
+    """One spelling for all names of a file, links followed."""
+    return os.path.realpath(path)
 
 
 def decode(raw: bytes, source: str | None = None) -> str:
@@ -102,7 +115,7 @@ def parse_yaml(text: str, source: str | None = None) -> Document:
     from gatescore.policy import yaml_text  # noqa: PLC0415 - a policy in JSON or Python needs no PyYAML
 
     root = yaml_text.parse(text.removeprefix("\ufeff"), source)
-    return Document(root.value, source, root)
+    return Document(cast("Json", root.value), source, root)
 
 
 def parse_json(text: str, source: str | None = None) -> Document:
@@ -113,7 +126,7 @@ def parse_json(text: str, source: str | None = None) -> Document:
         PolicyError: With the place, for everything that is not such a document, also an empty one.
     """
     root = json_text.parse(text.removeprefix("\ufeff"), source)
-    return Document(root.value, source, root)
+    return Document(cast("Json", root.value), source, root)
 
 
 def from_data(data: object, source: str | None = None) -> Document:
@@ -146,7 +159,7 @@ def from_data(data: object, source: str | None = None) -> Document:
             raise _fault(TOO_DEEP, path, source)
     if result[0] is None:
         raise _fault(EMPTY, (), source)
-    return Document(result[0], source)
+    return Document(cast("Json", result[0]), source)
 
 
 _Copy = tuple[object, Path, Callable[[object], None]]

@@ -97,19 +97,19 @@ class Explainer:
     def _named(
         self, key: str, name: str, schema: Any, arguments: dict[str, Json], line: _Lines
     ) -> tuple[Truths, str]:
-        optional = key != name
+        optional, place = key != name, _member("", name)
         if name not in arguments and not optional:
-            return INDETERMINATE, f"{name} is absent"
+            return INDETERMINATE, f"{place} is absent"
         value = arguments.get(name)
         if value is None and optional:
-            text = f"{name} is null" if name in arguments else f"{name} is absent"
+            text = f"{place} is null" if name in arguments else f"{place} is absent"
             return (FALSE, text) if self._restricting else (TRUE, f"{text}, and may be")
         truths = self._judge(schema, value)
         if optional and self._marked(value):
             truths = (AND if self._restricting else OR)[truths][INDETERMINATE]
             if truths == INDETERMINATE:
-                return truths, f"{name} is {_marker_text(value)}"
-        return truths, self._why(schema, value, name, truths, line)
+                return truths, f"{place} is {_marker_text(value)}"
+        return truths, self._why(schema, value, place, truths, line)
 
     def _every(self, schema: Any, others: dict[str, Json], line: _Lines) -> tuple[Truths, str]:
         found: dict[Truths, str] = {}
@@ -118,7 +118,7 @@ class Explainer:
         for truths in (FALSE, INDETERMINATE):
             if truths in found:
                 name = found[truths]
-                return truths, self._why(schema, others[name], name, truths, line)
+                return truths, self._why(schema, others[name], _member("", name), truths, line)
         return TRUE, "every other argument meets `*`" if others else "there are no other arguments"
 
     def _leaves(self, arguments: dict[str, Json], line: _Lines) -> tuple[Truths, str]:
@@ -195,6 +195,12 @@ class Explainer:
                             return f"{_member(place, name)} is absent"
                     elif self._judge(member, value[name]) == truths:
                         return self._why(member, value[name], _member(place, name), truths, line)
+                if "patternProperties" not in schema and "additionalProperties" in schema:
+                    others = value.keys() - schema.get("properties", {}).keys()
+                    for name in sorted(others):
+                        member = schema["additionalProperties"]
+                        if self._judge(member, value[name]) == truths:
+                            return self._why(member, value[name], _member(place, name), truths, line)
             case "items" if isinstance(value, list):
                 first = schema.get("prefixItems", [])
                 for index, item in enumerate(value):
@@ -244,7 +250,10 @@ class _Lines:
     def keyword(self, group: str, schema: Mapping[str, Any], value: Json, place: str, truths: Truths) -> str:
         """One keyword that is not met, or that does not fit the type of the value."""
         subject = self.subject(place, value)
-        keyword = next(keyword for keyword in schema if keyword in groups_of(group))
+        # Of several that are read together, the one that is left when members have been looked at.
+        keyword = [keyword for keyword in groups_of(group) if keyword in schema][
+            -1 if group == "properties" else 0
+        ]
         if truths == FALSE:
             return f"{subject}: `{keyword}: {_shown(schema[keyword])}` is not met"
         own_type = json_type(value)
@@ -294,7 +303,7 @@ def _marker_text(value: Json) -> str:
     """Say what a marker stands for, in the place of a value."""
     kind = value.get(OPAQUE) if isinstance(value, dict) else None
     if isinstance(kind, str):
-        return f"a `{kind[:_WIDTH]}`, which JSON cannot hold"
+        return f"a value of type {_shown(kind)}, which JSON cannot hold"
     return "withheld by the record"
 
 

@@ -28,7 +28,8 @@ QUALIFIED: Final = "mcp:"
 WIRE: Final = "mcp__"
 """Begins the spelling of the same that model providers accept: ``mcp__SERVER__NAME``."""
 
-_SEPARATORS: Final = ("__", ".", "/", ":")
+_SEPARATOR: Final = re.compile(r"(?=(__|[./:]))")  # looking ahead, since three underscores hold it twice
+_MAX_TAILS: Final = 32
 _FORBIDDEN: Final = frozenset("()[]{}\"'\\,;<>|&$!=%^~#`")
 _MEANINGFUL: Final = frozenset("*?/:._")
 """What a pattern gives a meaning to: a look-alike of one of these would be read as it when folded."""
@@ -52,7 +53,7 @@ class NamePattern:
     Attributes:
         text: As written.
         exact: It is a plain name, and an index may find it: by *text* for an allow, for a deny or ask
-            by ``fold(text)`` among the folded name that is called and its last segment.
+            by ``fold(text)`` among the folded name that is called and its tails.
         server: The part of ``mcp:SERVER/NAME`` that names servers, or None.
         name: The part that names tools.
         wire: Where the pattern speaks of a server: how model providers spell it, else None.
@@ -155,7 +156,7 @@ def restricts(pattern: NamePattern, server: str | None, name: str) -> Truths:
     """
     Whether *pattern* means a called tool, read widely, for a deny or ask.
 
-    Compared are the name as called, the folded name and its last segment; wildcards match `/`. A
+    Compared are the name as called, the folded name and each of its tails; wildcards match `/`. A
     pattern without a server means the tool on every server. One that begins with ``mcp__`` is also
     compared with ``mcp__SERVER__NAME`` of a tool whose server is known.
 
@@ -165,9 +166,9 @@ def restricts(pattern: NamePattern, server: str | None, name: str) -> Truths:
             reads ``mcp:SERVER/NAME`` says it itself then.
         name: As called.
     """
-    folded, last = (_spellings if len(name) <= _REMEMBERED else _spellings.__wrapped__)(name)
+    folded, *rest = (_spellings if len(name) <= _REMEMBERED else _spellings.__wrapped__)(name)
     if pattern.server is None:
-        meant = pattern.name.may_be(name, folded, last)
+        meant = pattern.name.may_be(name, folded, *rest)
         if not meant and server and pattern.wire is not None:
             meant = pattern.wire.may_be("", f"{WIRE}{fold(server)}__{folded}")
         return TRUE if meant else FALSE
@@ -177,7 +178,7 @@ def restricts(pattern: NamePattern, server: str | None, name: str) -> Truths:
     if said is not None:
         folded = said[1]
         server, name = split_qualified(name) or said
-    meant = pattern.name.may_be(name, folded, last)
+    meant = pattern.name.may_be(name, folded, *rest)
     # The wire spelling is not taken apart: where its server ends and its tool begins is a guess.
     if not meant and pattern.wire is not None:
         meant = pattern.wire.may_be("", folded)
@@ -203,17 +204,22 @@ def fold(name: str) -> str:
     return name
 
 
-def last_segment(folded: str) -> str:
-    """Cut off what stands before the last ``__``, ``.``, `/` or `:`; empty where one of them ends it."""
-    start = max(folded.rfind(mark) + len(mark) if mark in folded else 0 for mark in _SEPARATORS)
-    return folded[start:].strip()
+def tails(folded: str) -> tuple[str, ...]:
+    """
+    What stands behind each ``__``, ``.``, `/` or `:` of a folded name, the longest first.
+
+    Behind the last one stands the tool's own name, before it what frameworks put there: servers, name
+    spaces, and in between whatever the tool's own name is made of. At most the last 32.
+    """
+    starts = [match.end(1) for match in _SEPARATOR.finditer(folded)]
+    return tuple(folded[start:].strip() for start in starts[-_MAX_TAILS:])
 
 
 @lru_cache(maxsize=1024)
-def _spellings(name: str) -> tuple[str, str]:
-    """Fold a called name once for all the patterns that it is compared with."""
+def _spellings(name: str) -> tuple[str, ...]:
+    """Fold a called name once for all the patterns that it is compared with; the whole comes first."""
     folded = fold(name)
-    return folded, last_segment(folded)
+    return folded, *tails(folded)
 
 
 def split_qualified(name: str) -> tuple[str, str] | None:

@@ -1,6 +1,4 @@
-"""
-A policy, compiled: what the engine reads. Made by `gatescore.policy.compile`, never by hand.
-"""
+"""A policy, compiled: what the engine reads. Made by `gatescore.policy.compile`, never by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from gatescore.model import Effect, Outcome
 from gatescore.policy.arguments import ArgumentsCondition
 from gatescore.policy.declared import ArgumentSchemas
 from gatescore.policy.expressions import Expression
-from gatescore.policy.names import NamePattern, allows, fold, last_segment, restricts, split_qualified
+from gatescore.policy.names import NamePattern, allows, fold, restricts, split_qualified, tails
 from gatescore.truth import FALSE, INDETERMINATE, OR, TRUE, Truths
 
 
@@ -210,7 +208,7 @@ class RuleIndex:
         """Every rule whose selector can be other than false for *name*, in order, each once."""
         folded = fold(name)
         found = {rule.position: rule for rule in self._others}
-        for key in (name, folded, last_segment(folded)):
+        for key in (name, folded, *tails(folded)):
             for rule in self._by_name.get(key, ()):
                 found[rule.position] = rule
         return [found[position] for position in sorted(found)]

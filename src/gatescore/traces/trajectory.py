@@ -381,7 +381,10 @@ def _queues(candidates: list[_Candidate]) -> _Queues:
     for candidate in candidates:
         raw = candidate.raw
         if raw.seq is not None:
-            queues.by_seq.setdefault(raw.seq, candidate)
+            first = queues.by_seq.setdefault(raw.seq, candidate)
+            if first is not candidate:
+                again = f"`seq` is `{raw.seq}`, as in {first.raw.where}"
+                raise LineError(f"{raw.where}: {again}: number each proposal of a session once")
         if raw.host_id is not None:
             queues.by_id[raw.host_id, raw.name].append(candidate)
         queues.by_name[raw.name].append(candidate)
