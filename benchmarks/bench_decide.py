@@ -85,12 +85,12 @@ def main(arguments: Sequence[str]) -> str | int:
         return "usage: bench_decide.py [--quick]"
     size = SMALL if arguments else WHOLE
     print_versions("gatescore", "jsonschema-rs", "common-expression-language")
-    print_table("one decision, to the construction of one frozen dataclass", [*by_name(size), *by_arguments(size)])
+    print_table(
+        "one decision, to the construction of one frozen dataclass", [*by_name(size), *by_arguments(size)]
+    )
     title = f"one decision under {size.rules:,} rules, to one under the {SPEAKING} of them that speak about the tool"
     print_table(title, by_rules(size))
-    print_table(
-        f"one decision after {size.events:,} events, to one after {FEW_EVENTS}", by_events(size)
-    )
+    print_table(f"one decision after {size.events:,} events, to one after {FEW_EVENTS}", by_events(size))
     print_table("what is done once, to the construction of one frozen dataclass", once(size))
     return 0
 
@@ -138,15 +138,15 @@ def by_rules(size: Size) -> list[Row]:
     target = Target("<", 2)
     rows: list[Row] = []
     for what, speaking, others in (
-        ("exact names", exact_rules(), other_rules(size, "tool_{}")),
-        ("exact names, called by name alone", named_rules(), other_rules(size, "tool_{}")),
+        ("exact names, each with a condition", exact_rules(), other_rules(size, "tool_{}")),
+        ("exact names, without conditions", named_rules(), other_rules(size, "tool_{}")),
         ("globs, and a deny rule that does not match", glob_rules(), other_rules(size, "tool_{}_*")),
     ):
         many, few = in_policy(spread(speaking, others)), in_policy(speaking)
         expect(decide(many, OUTSIDE, call), Effect.ALLOW)
         expect(decide(few, OUTSIDE, call), Effect.ALLOW)
-        sides = [deciding(policy, OUTSIDE, call, NO_FACTS) for policy in (many, few)]
-        rows.append(compare(what, *sides, target, pace=size.pace))
+        measured, against = (deciding(policy, OUTSIDE, call, NO_FACTS) for policy in (many, few))
+        rows.append(compare(what, measured, against, target, pace=size.pace))
     return rows
 
 
@@ -189,7 +189,10 @@ def once(size: Size) -> list[Row]:
     for what, rules in (
         (f"{SPEAKING} rules", exact_rules()),
         (f"{size.rules:,} rules with exact names", spread(exact_rules(), other_rules(size, "tool_{}"))),
-        (f"{size.rules:,} rules, nearly all with globs", spread(glob_rules(), other_rules(size, "tool_{}_*"))),
+        (
+            f"{size.rules:,} rules, nearly all with globs",
+            spread(glob_rules(), other_rules(size, "tool_{}_*")),
+        ),
     ):
         deciding_anew = deciding(in_policy(rules), OUTSIDE, call, NO_FACTS)
         anew = Statement(f"policy.plans.clear(); {deciding_anew.text}", deciding_anew.names)
@@ -198,7 +201,9 @@ def once(size: Size) -> list[Row]:
     history, call, facts = past(policy, size.events, each_its_own)
     names = {**deciding(policy, history, call, facts).names, "History": History, "events": history.events}
     fold = Statement("decide(policy, History(events), call, facts)", names, things=size.events)
-    rows.append(compare(f"a history of {size.events:,} events, for each event", fold, constructing(), pace=size.once))
+    rows.append(
+        compare(f"a history of {size.events:,} events, for each event", fold, constructing(), pace=size.once)
+    )
     return rows
 
 
@@ -259,7 +264,9 @@ def exact_rules() -> list[Rule]:
 
 def glob_rules() -> list[Rule]:
     """Rules about `get_order`, most of them by globs; one denies, and is not met by an amount of 7."""
-    rules = [{**rule, "allow": "get_*" if number % 3 else "get_order"} for number, rule in enumerate(exact_rules())]
+    rules = [
+        {**rule, "allow": "get_*" if number % 3 else "get_order"} for number, rule in enumerate(exact_rules())
+    ]
     return [*rules[:-1], {"id": "denies", "deny": "*_order", "args": {"amount": {"minimum": 1_000}}}]
 
 
@@ -336,9 +343,9 @@ def each_its_own(number: int) -> str:
     return f"order-{number}"
 
 
-def one_for_all(number: int) -> str:
+def one_for_all(_: int) -> str:
     """The same order in all calls."""
-    return f"order-{number - number}"
+    return "order-0"
 
 
 def past(policy: Policy, events: int, order_of: Callable[[int], str]) -> tuple[History, ToolCall, Facts]:

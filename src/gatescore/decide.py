@@ -37,6 +37,7 @@ _REASON: Final = {
 
 _MAX_PLANS: Final = 10_000
 _MAX_PLANNED_NAME: Final = 256
+_MAX_MADE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +49,29 @@ class _LayerPlan:
     rules: tuple[tuple[Rule, Truths], ...]
     errors: tuple[str, ...]
     static: bool
+    by_arguments: bool
 
 
 class Plan:
-    """How the calls of one tool are judged: found once for each name, and kept with the policy."""
+    """
+    How the calls of one tool are judged: found once for each name, and kept with the policy.
 
-    __slots__ = ("decision", "layers", "made")
+    Attributes:
+        layers: What each layer has to say.
+        decision: The decision, where nothing but the name decides.
+        by_arguments: The rules of all layers, where nothing but name and arguments decides; else None.
+        made: Decisions by the truth of each of these rules.
+    """
+
+    __slots__ = ("by_arguments", "decision", "layers", "made")
 
     def __init__(self, layers: tuple[_LayerPlan, ...]) -> None:
         self.layers = layers
         self.decision: Decision | None = None
-        self.made: dict[tuple[Effect, tuple[str, ...]], Decision] = {}
+        self.by_arguments: tuple[tuple[Rule, Truths], ...] | None = None
+        if all(part.by_arguments for part in layers):
+            self.by_arguments = tuple(row for part in layers for row in part.rules)
+        self.made: dict[tuple[Truths, ...], Decision] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,8 @@ def decide(
         plan = _plan(policy, call.server, call.name)
     if plan.decision is not None:
         return plan.decision
+    if plan.by_arguments is not None:
+        return _judge_arguments(policy, plan, plan.by_arguments, call)
     return _judge(policy, plan, history, call, facts, moment)
 
 
@@ -115,13 +130,44 @@ def _plan(policy: Policy, server: str | None, name: str) -> Plan:
     return plan
 
 
+def _judge_arguments(
+    policy: Policy, plan: Plan, rules: tuple[tuple[Rule, Truths], ...], call: ToolCall
+) -> Decision:
+    """Judge a call of which nothing but name and arguments decides: equal truths, equal decision."""
+    truths: list[Truths] = []
+    for rule, names in rules:
+        condition = rule.args
+        if condition is None:
+            truths.append(names)
+            continue
+        value = condition.judge(call.arguments, opaque=call.opaque)
+        if value == INDETERMINATE:
+            # What could not be judged is told, and differs from call to call.
+            return _judge(policy, plan, History(), call, NO_FACTS, Moment.ENTRY)
+        truths.append(value)
+    key = tuple(truths)
+    decision = plan.made.get(key)
+    if decision is None:
+        decision = _judge(policy, plan, History(), call, NO_FACTS, Moment.ENTRY)
+        if len(plan.made) < _MAX_MADE:
+            plan.made[key] = decision
+    return decision
+
+
 def _plan_layer(layer: Layer, server: str | None, name: str) -> _LayerPlan:
     tool = layer.tool(server, name)
     rules = tuple(layer.rules_for(server, name, tool))
     errors = tuple(_selector_error(rule, name) for rule, truths in rules if truths == INDETERMINATE)
-    conditional = any(rule.conditional or rule.limit is not None for rule, _ in rules)
-    static = not (conditional or layer.can_stop or (tool is not None and tool.once_per))
-    return _LayerPlan(layer=layer, tool=tool, rules=rules, errors=errors, static=static)
+    timeless = not (layer.can_stop or (tool is not None and tool.once_per))
+    by_arguments = timeless and not any(rule.when or rule.after or rule.limit for rule, _ in rules)
+    return _LayerPlan(
+        layer=layer,
+        tool=tool,
+        rules=rules,
+        errors=errors,
+        static=by_arguments and not any(rule.conditional for rule, _ in rules),
+        by_arguments=by_arguments,
+    )
 
 
 def _selector_error(rule: Rule, name: str) -> str:
@@ -136,32 +182,21 @@ def _judge(
     cases: list[Case] = []
     verdicts: list[_Verdict] = []
     bits = _ALLOW
-    plain = True
     for part in plan.layers:
         case = Case(part.layer, part.tool, history.state(part.layer), call, facts, moment)
         verdict = _verdict(part, case)
         cases.append(case)
         verdicts.append(verdict)
         bits = OR[bits][verdict.bits]
-        if case.errors or case.budgets or case.stop or case.state.stopped:
-            plain = False
     effect = _EFFECT.get(bits)
-    rules: tuple[str, ...] = ()
-    for verdict in verdicts:
-        if verdict.bits == bits:
-            rules += verdict.rules
-    if plain and effect is not None:
-        made = plan.made.get((effect, rules))
-        if made is not None:
-            return made
     errors = tuple(dict.fromkeys(error for case in cases for error in case.errors))
     missing = tuple(dict.fromkeys(what for case in cases for what in case.missing))
     reason = next((verdict.reason for verdict in verdicts if verdict.bits == bits and verdict.reason), None)
     if effect is None:
         reason = "it cannot be said from this record: " + "; ".join(missing)
-    decision = Decision(
+    return Decision(
         effect or Effect.DENY,
-        rules,
+        tuple(rule for verdict in verdicts if verdict.bits == bits for rule in verdict.rules),
         reason or _REASON[effect or Effect.DENY],
         policy.digest,
         errors,
@@ -169,9 +204,6 @@ def _judge(
         missing if effect is None else (),
         stop=any(case.stop for case in cases),
     )
-    if plain and effect is not None:
-        plan.made[decision.effect, rules] = decision
-    return decision
 
 
 def _verdict(part: _LayerPlan, case: Case) -> _Verdict:
@@ -193,7 +225,7 @@ def _verdict(part: _LayerPlan, case: Case) -> _Verdict:
         if rule.limit is not None and value != FALSE:
             over = AND[value][judge_limit(case, rule, rule.limit)]
             match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))
-            case.stop = case.stop or (rule.limit.stop and bool(over & _MAY))
+            case.stop = case.stop or (rule.limit.stop and not over & FALSE)
     if part.tool is not None and part.tool.once_per:
         named = ", ".join(f"`{name}`" for name in part.tool.once_per)
         repeat = judge_repeat(case, part.tool)
@@ -226,5 +258,5 @@ def _possible(deny: Truths, ask: Truths, allow: Truths, default: Effect) -> Trut
 
 
 def _limit_reason(limit: Limit, over: Truths) -> str:
-    spent = "is spent" if over == TRUE else "may be spent"
-    return f"its limit of {limit.units} {limit.unit} {spent}"
+    unit = limit.unit.removesuffix("s") if limit.units == 1 else limit.unit
+    return f"its limit of {limit.units} {unit} {'is' if over == TRUE else 'may be'} spent"

@@ -16,7 +16,7 @@ from gatescore.history import History
 from gatescore.judge import Case, judge_after, judge_args, judge_limit, judge_repeat, judge_when
 from gatescore.model import NO_FACTS, Decision, Effect, Facts, Moment, ToolCall
 from gatescore.policy import Policy
-from gatescore.policy.rules import Layer, Rule, Tool
+from gatescore.policy.rules import Layer, Limit, Rule, Tool
 from gatescore.truth import AND, FALSE, INDETERMINATE, TRUE, Truths
 
 
@@ -102,11 +102,11 @@ def explain(
     """
     Explain the decision on *call*; the arguments are those of `gatescore.decide.decide`.
 
-    An invalid call is denied without looking at any rule: no readings then.
+    An invalid call is denied without looking at any rule: no readings then, and no others.
     """
     decision = decide(policy, history, call, facts, moment=moment)
     if call.invalid is not None:
-        return Explanation(decision, (), sum(len(layer.rules) for layer in policy.layers), None, None)
+        return Explanation(decision, (), 0, None, None)
     readings: list[Reading] = []
     others = 0
     for layer in policy.layers:
@@ -138,9 +138,14 @@ def _reading(case: Case, rule: Rule, names: Truths, decision: Decision) -> Readi
         truths = AND[truths][part.truths]
     if rule.limit is not None:
         spent = judge_limit(case, rule, rule.limit)
-        text = f"{rule.limit.units} {rule.limit.unit} per {rule.limit.per}: "
-        parts.append(Part("limit", spent, text + ("not spent" if spent == FALSE else "spent, or may be")))
+        parts.append(Part("limit", spent, _limit_text(rule.limit, spent)))
     return Reading(case.layer.name, rule.id, rule.effect, tuple(parts), truths, rule.id in decision.rules)
+
+
+def _limit_text(limit: Limit, spent: Truths) -> str:
+    unit = limit.unit.removesuffix("s") if limit.units == 1 else limit.unit
+    whether = {FALSE: "not spent", TRUE: "spent"}.get(spent, "may be spent")
+    return f"{limit.units} {unit} per {limit.per}: {whether}"
 
 
 def _part(case: Case, rule: Rule, name: str, truths: Truths) -> Part:

@@ -97,7 +97,10 @@ def order_and_duplication_of_rules_are_irrelevant(decision_point: Decide) -> Che
         world = data.draw(worlds(made(document)))
         again = [{**rule, "id": f"again-{rule['id']}"} for rule in document["rules"]]
         shuffled = {**document, "rules": data.draw(st.permutations([*document["rules"], *again]))}
-        first, second = world.judged(decision_point, made(document)), world.judged(decision_point, made(shuffled))
+        first, second = (
+            world.judged(decision_point, made(document)),
+            world.judged(decision_point, made(shuffled)),
+        )
         assert first.effect == second.effect
         assert {rule.removeprefix("again-") for rule in second.rules} == set(first.rules)
 
@@ -208,7 +211,9 @@ def folding_in_one_go_or_event_by_event_is_the_same(history: ModuleType) -> Chec
         for length, step in [(cut, steps[cut]), (len(world.events), steps[-1])]:
             fresh = history.History(world.events[:length])
             assert step.events == fresh.events == world.events[:length]
-            judged = [decide(made(document), h, world.call, world.facts, moment=world.moment) for h in (step, fresh)]
+            judged = [
+                decide(made(document), h, world.call, world.facts, moment=world.moment) for h in (step, fresh)
+            ]
             asked = decide(policy, step, world.call, world.facts, moment=world.moment)
             assert judged[0] == judged[1] == asked
         assert other.events == ((*world.events[:cut], world.events[0]) if world.events else ())
@@ -314,7 +319,12 @@ HISTORY_MUTANTS = [
 ]
 
 HUNT = settings(
-    PATIENT, max_examples=1_000, phases=[Phase.generate], database=None, derandomize=True, report_multiple_bugs=False
+    PATIENT,
+    max_examples=1_000,
+    phases=[Phase.generate],
+    database=None,
+    derandomize=True,
+    report_multiple_bugs=False,
 )
 
 
@@ -338,7 +348,11 @@ def assert_killed(check: Check) -> None:
 @pytest.mark.parametrize(
     ("theorem", "old", "new"),
     [(theorem, old, new) for theorem, pairs in DECIDE_MUTANTS.items() for old, new in pairs],
-    ids=[f"{theorem.__name__}-{number}" for theorem, pairs in DECIDE_MUTANTS.items() for number in range(len(pairs))],
+    ids=[
+        f"{theorem.__name__}-{number}"
+        for theorem, pairs in DECIDE_MUTANTS.items()
+        for number in range(len(pairs))
+    ],
 )
 def test_the_theorem_kills_the_mutant(theorem: Callable[[Decide], Check], old: str, new: str) -> None:
     """A theorem that a wrong engine can satisfy proves nothing."""
@@ -353,4 +367,6 @@ def test_replaying_kills_the_mutant(old: str, new: str) -> None:
 
 def test_every_theorem_has_three_mutants() -> None:
     """A theorem that is added without mutants is not proved to notice anything."""
-    assert {theorem: len(DECIDE_MUTANTS.get(theorem, [])) for theorem in PROPERTIES} == dict.fromkeys(PROPERTIES, 3)
+    assert {theorem: len(DECIDE_MUTANTS.get(theorem, [])) for theorem in PROPERTIES} == dict.fromkeys(
+        PROPERTIES, 3
+    )

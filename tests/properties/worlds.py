@@ -111,7 +111,9 @@ DOCUMENTS = {
 # Policies that mostly depend on time: each rule on how long ago something ran, or on a window.
 TIMED = {
     "after": st.fixed_dictionaries({"tool": NAME_LISTS, "within": st.sampled_from(["1s", "2s", "4s"])}),
-    "limit": st.fixed_dictionaries({"executions": st.integers(1, 2), "window": st.sampled_from(["1s", "4s"])}),
+    "limit": st.fixed_dictionaries(
+        {"executions": st.integers(1, 2), "window": st.sampled_from(["1s", "4s"])}
+    ),
 }
 TIMED_RULES = st.one_of(
     st.fixed_dictionaries({"allow": NAME_LISTS}),
@@ -173,7 +175,9 @@ STEPS = st.lists(
 )
 
 
-def run(policy: Policy, steps: Sequence[tuple[Any, ...]], *, in_session: bool) -> tuple[History, int, list[ToolCall]]:
+def run(
+    policy: Policy, steps: Sequence[tuple[Any, ...]], *, in_session: bool
+) -> tuple[History, int, list[ToolCall]]:
     """A run of some steps: calls are proposed, decided, entered (or not) and ended (or not)."""
     history = History([SessionStarted(time=0, session_id="s")] if in_session else [])
     now = 0

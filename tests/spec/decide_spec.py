@@ -19,8 +19,15 @@ def verdict(policy, past, call, moment, now):
     if call.invalid or any(isinstance(event, Decided) and event.decision.stop for event in past):
         return "deny"
     matches = {rule["id"]: matching(policy, rule, past, call, moment, now) for rule in policy["rules"]}
-    strongest = {effect: max([matches[r["id"]] for r in policy["rules"] if effect in r], default=F) for effect in EFFECTS}
-    spent = [min(matches[r["id"]], over_budget(r, past, call, moment, now)) for r in policy["rules"] if "limit" in r]
+    strongest = {
+        effect: max([matches[r["id"]] for r in policy["rules"] if effect in r], default=F)
+        for effect in EFFECTS
+    }
+    spent = [
+        min(matches[r["id"]], over_budget(r, past, call, moment, now))
+        for r in policy["rules"]
+        if "limit" in r
+    ]
     if max([strongest["deny"], repeats(policy, past, call), *spent]) != F:
         return "deny"
     otherwise_allowed = strongest["allow"] == T or policy["default"] == "allow"
@@ -54,7 +61,11 @@ def executions(past):
     """Each start with its end; None where it has not ended (or another attempt began before)."""
     for position, start in enumerate(past):
         if isinstance(start, Started):
-            later = [e for e in past[position + 1 :] if id_of(e) == id_of(start) and isinstance(e, (Started, Finished))]
+            later = [
+                e
+                for e in past[position + 1 :]
+                if id_of(e) == id_of(start) and isinstance(e, (Started, Finished))
+            ]
             yield start, later[0] if later and isinstance(later[0], Finished) else None
 
 
@@ -84,7 +95,10 @@ def came_before(policy, after, effect, past, call, moment, now):
         since = [call_id for call_id in started[started.index(earlier.call_id) :] if call_id != call.call_id]
         if len(since) > within["calls"] if isinstance(within, dict) else now - counted.time > seconds(within):
             continue
-        pairs = [(call.arguments.get(mine), earlier.arguments.get(their)) for mine, their in after.get("same", {}).items()]
+        pairs = [
+            (call.arguments.get(mine), earlier.arguments.get(their))
+            for mine, their in after.get("same", {}).items()
+        ]
         parts = [speaks_about(policy, after["tool"], earlier.name), *map(correlated, pairs)]
         found.append(min(judge_arguments(after.get("args", {}), earlier.arguments, effect), *parts))
     return max(found)
@@ -96,7 +110,13 @@ def seconds(text):
 
 def correlated(pair):
     mine, theirs = pair
-    return I if mine is None or theirs is None or opaque(mine) or opaque(theirs) else T if equal(mine, theirs) else F
+    return (
+        I
+        if mine is None or theirs is None or opaque(mine) or opaque(theirs)
+        else T
+        if equal(mine, theirs)
+        else F
+    )
 
 
 def over_budget(rule, past, call, moment, now):
@@ -116,7 +136,10 @@ def over_budget(rule, past, call, moment, now):
         if isinstance(event, Decided) and unit == "proposals":
             used += takes and recent and event.moment == "proposal"
         elif isinstance(event, Decided):
-            goes_ahead = event.decision.effect == "allow" or (event.decision.effect, event.moment) == ("ask", "entry")
+            goes_ahead = event.decision.effect == "allow" or (event.decision.effect, event.moment) == (
+                "ask",
+                "entry",
+            )
             if goes_ahead or event.moment == "entry":
                 held[event.call_id] = takes and goes_ahead
         elif isinstance(event, Started) and unit != "proposals":
@@ -128,7 +151,9 @@ def over_budget(rule, past, call, moment, now):
 
 
 def missing_key(rule, call):
-    return any(call.arguments.get(key) is None or opaque(call.arguments[key]) for key in rule["limit"].get("key", []))
+    return any(
+        call.arguments.get(key) is None or opaque(call.arguments[key]) for key in rule["limit"].get("key", [])
+    )
 
 
 def budgets(policy, past, call, moment, now):
@@ -146,7 +171,10 @@ def has_unit(rule, unit, call, event):
     """Whether an event names a unit of the same budget that *call* would take one of."""
     values = [call.arguments[key] for key in rule["limit"].get("key", [])]
     taken = getattr(event, "decision", event)
-    named = [(b.unit, b.limit.split("/")[-1], *json.loads(json.loads(b.key)[-1])) for b in getattr(taken, "budgets", ())]
+    named = [
+        (b.unit, b.limit.split("/")[-1], *json.loads(json.loads(b.key)[-1]))
+        for b in getattr(taken, "budgets", ())
+    ]
     return any(equal(list(budget), [unit, rule["id"], *values]) for budget in named)
 
 

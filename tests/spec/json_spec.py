@@ -77,7 +77,16 @@ ABOUT = {
     for keyword in keywords.split()
 }
 
-ANNOTATIONS = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
+ANNOTATIONS = {
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "$comment",
+}
 
 
 def conjunction(schema):

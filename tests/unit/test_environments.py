@@ -128,6 +128,11 @@ def test_a_peer_that_fails_fails_the_run(script, installed):
     assert 1 == script.main(["bench"])
 
 
+def test_a_peer_without_its_script_fails_the_run(script, installed):
+    assert not (script.ROOT / "ask.py").exists()
+    assert 1 == script.main(["check"])
+
+
 def test_an_unknown_word_is_answered_with_the_usage(script):
     assert "usage: environments.py main|dev|check|bench" == script.main(["mian"])
 
@@ -146,3 +151,4 @@ def test_every_peer_is_pinned_and_names_its_commands():
             name
         )
         assert all("==" in requirement for requirement in peer["requires"]), name
+        assert all((ROOT / peer[which][0]).is_file() for which in ("check", "bench")), name

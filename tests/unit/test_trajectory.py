@@ -895,6 +895,16 @@ def test_a_wrong_value_is_shown_short_on_one_line_and_without_control_characters
     assert "call 2 of `executed`: `seq` is `\\x1b[31m\\n" + "x" * 53 + "…`, not a whole number" == message
 
 
+def test_a_line_made_in_python_may_hold_tuples():
+    session = read_session({"proposed": (call(),), "executed": (), "catalog": ("get_order",)})
+
+    assert (["#0"], [], frozenset({"get_order"})) == (
+        proposed_ids(session),
+        session.executed,
+        session.catalog,
+    )
+
+
 @pytest.mark.parametrize("line", ['{"proposed": []}', ["a"], None])
 def test_only_a_mapping_is_a_line(line: Any):
     with pytest.raises(InputError) as caught:

@@ -56,6 +56,11 @@ class ArgumentsCondition:
     _opaque: list[Pair] = field(default_factory=list[Pair], init=False, repr=False)
     _explainers: dict[bool, Explainer] = field(default_factory=dict[bool, Explainer], init=False, repr=False)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copied and sent to other processes as data: validators are bound to their process."""
+        keywords = None if self._keywords is KEYWORDS else self._keywords
+        return _compile_again, (self.args or None, self.anywhere, self.restricting, self._path, keywords)
+
     def must(
         self, arguments: dict[str, Json], errors: list[str] | None = None, *, opaque: bool = False
     ) -> bool:
@@ -169,6 +174,13 @@ def compile_arguments(
         leaves = _checked_anywhere(anywhere, (*path, "anywhere"), keywords)
     pair = _compile(Compiler(keywords, path, opaque=False), schemas, leaves, restricting=restricting)
     return ArgumentsCondition(schemas, leaves, restricting, keywords, path, pair)
+
+
+def _compile_again(
+    args: object, anywhere: object, restricting: bool, path: Path, keywords: Mapping[str, Keyword] | None
+) -> ArgumentsCondition:
+    known = KEYWORDS if keywords is None else keywords
+    return compile_arguments(args, anywhere, restricting=restricting, path=path, keywords=known)
 
 
 def _checked_args(args: object, path: Path, keywords: Mapping[str, Keyword]) -> dict[str, Any]:

@@ -96,9 +96,7 @@ class _Compiler:
         data = mapping(self.document.data, (), "a policy")
         known(data, _TOP, ())
         if data.get("gatescore", FORMAT) != FORMAT or isinstance(data.get("gatescore"), bool):
-            fail(
-                f"format version {show(data['gatescore'])} is unknown: write `gatescore: 1`", ("gatescore",)
-            )
+            fail(f"format version {show(data['gatescore'])} is unknown: write `gatescore: 1`", ("gatescore",))
         listed = self._listed(data)
         if not any(key in data for key in ("rules", "allowed_tools", "denied_tools", "extends")):
             fail("no `rules`, `allowed_tools` or `denied_tools`: a policy needs at least one of them", ())
@@ -197,9 +195,7 @@ class _Compiler:
         known(entry, _TOOL, path)
         labels = None
         if "labels" in entry:
-            labels = frozenset(
-                names_list(entry["labels"], (*path, "labels"), "a list of labels", empty=True)
-            )
+            labels = frozenset(names_list(entry["labels"], (*path, "labels"), "a list of labels", empty=True))
         once_per: tuple[str, ...] = ()
         if "once_per" in entry:
             once_per = names_list(entry["once_per"], (*path, "once_per"), "a list of argument names")
@@ -210,8 +206,7 @@ class _Compiler:
                 fail("`safe_to_repeat` without `once_per` has no effect: write both", place, key=True)
             outcomes = names_list(entry["safe_to_repeat"], place, "a list of outcomes")
             safe = frozenset(
-                Outcome(choice(value, _REPEATABLE, (*place, number)))
-                for number, value in enumerate(outcomes)
+                Outcome(choice(value, _REPEATABLE, (*place, number))) for number, value in enumerate(outcomes)
             )
         schemas = None
         if "schema" in entry:

@@ -42,6 +42,7 @@ _PLURALS = {
     "null": "null",
     "boolean": "booleans",
     "number": "numbers",
+    "integer": "integers",
     "string": "strings",
     "array": "arrays",
     "object": "objects",
@@ -257,9 +258,9 @@ class _Lines:
         if truths == FALSE:
             return f"{subject}: `{keyword}: {_shown(schema[keyword])}` is not met"
         own_type = json_type(value)
-        is_a = f"{subject} is {_ARTICLES[own_type]}"
+        is_a = f"{place if value is None else subject} is {_ARTICLES[own_type]}"
         if keyword == "type":
-            return f"{is_a}, not `type: {_shown(schema[keyword])}`"
+            return f"{is_a}, and the condition is about {_plurals(_types(schema[keyword]))}"
         if keyword in ("enum", "const"):
             types = {json_type(item) for item in listed(keyword, schema[keyword])}
             if own_type not in types:
@@ -307,8 +308,12 @@ def _marker_text(value: Json) -> str:
     return "withheld by the record"
 
 
+def _types(names: str | list[str]) -> list[str]:
+    return [names] if isinstance(names, str) else names
+
+
 def _plurals(types: Iterable[str]) -> str:
-    return " and ".join(_PLURALS[name] for name in TYPES if name in types)
+    return " and ".join(_PLURALS[name] for name in (*TYPES, "integer") if name in types)
 
 
 def _shown(value: Json) -> str:

@@ -50,7 +50,8 @@ def names_list(
             fail(f"an empty text: write {wanted}", path)
         return (value,)
     if not isinstance(value, list):
-        fail(f"{kind(value)} instead of {wanted}", path)
+        remedy = f": write `[{value[:60]}]`" if isinstance(value, str) else ""
+        fail(f"{kind(value)} instead of {wanted}{remedy}", path)
     if not value and not empty:
         fail(f"an empty list says nothing: write {wanted}", path)
     names: list[str] = []

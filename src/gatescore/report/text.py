@@ -73,7 +73,7 @@ def explanation_text(
     console.print(line)
     if explanation.readings:
         console.print(_readings_table(explanation))
-    for error in decision.errors:
+    for error in () if decision.invalid is not None else decision.errors:  # the reason says that one
         console.print(Text(f"could not be judged: {visible(error)}"))
     if explanation.others:
         verb = "speaks" if explanation.others == 1 else "speak"
@@ -83,7 +83,7 @@ def explanation_text(
         failed = "; ".join(f"{part.name}: {visible(part.text)}" for part in nearest.failed)
         console.print(Text(f"nearest miss: {nearest.effect.value} rule `{visible(nearest.rule)}` - {failed}"))
     if explanation.similar is not None:
-        console.print(Text(f"nearest name: the policy allows `{visible(explanation.similar)}`"))
+        console.print(Text(f"nearest name in the policy: `{visible(explanation.similar)}`"))
     return _written(page)
 
 
@@ -159,7 +159,7 @@ def _remarks(check: Check) -> str:
     if check.basis is not None and check.status is not Status.NOT_OBSERVED:
         remarks.append(f"basis {check.basis.value}")
     if check.asked:
-        remarks.append(f"{check.asked:,} need a yes")
+        remarks.append(f"{check.asked:,} need{'s' if check.asked == 1 else ''} a yes")
     if check.undecidable:
         remarks.append(f"{check.undecidable:,} undecidable")
     if check.not_selected:

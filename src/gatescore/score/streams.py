@@ -32,8 +32,6 @@ from gatescore.model import (
 )
 from gatescore.policy import Policy
 
-_OUTSIDE = History()
-
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -47,18 +45,24 @@ def judge_session(policy: Policy, session: Session) -> Judged:
     """Judge every proposal and every execution of *session*."""
     proposed, executed = session.proposed or (), session.executed or ()
     if not policy.reads_history:
+        outside = History()
         return Judged(
-            [decide(policy, _OUTSIDE, p.call, _facts(p.time), moment=Moment.PROPOSAL) for p in proposed],
-            [decide(policy, _OUTSIDE, e.call, _facts(e.time)) for e in executed],
+            [decide(policy, outside, p.call, _facts(p.time), moment=Moment.PROPOSAL) for p in proposed],
+            [decide(policy, outside, e.call, _facts(e.time)) for e in executed],
         )
     start = _begin(session)
-    _, decisions = _judge_executions(policy, start, executed)
-    return Judged(_judge_proposals(policy, start, proposed, executed), decisions)
+    decisions = _judge_proposals(policy, start, proposed, executed)
+    _, entries = _judge_executions(policy, start, executed, _stop(proposed, decisions))
+    return Judged(decisions, entries)
 
 
 def history_of(policy: Policy, session: Session) -> History:
     """The history after everything that was executed in *session*."""
-    history, _ = _judge_executions(policy, _begin(session), session.executed or ())
+    start, executed, proposed = _begin(session), session.executed or (), session.proposed or ()
+    stop = (
+        _stop(proposed, _judge_proposals(policy, start, proposed, executed)) if policy.reads_history else None
+    )
+    history, _ = _judge_executions(policy, start, executed, stop)
     return history
 
 
@@ -92,6 +96,12 @@ def _judge_proposals(
         for position in positions:
             proposal = proposed[position]
             call = proposal.call
+            if not proposal.selected:
+                # It is shown with its verdict; as the runtime dropped it, it takes nothing from others.
+                decisions[position] = decide(
+                    policy, history, call, _facts(proposal.time), moment=Moment.PROPOSAL
+                )
+                continue
             history = advance(history, Proposed(time=proposal.time, call=call, message=f"turn {turn}"))
             decision = decide(policy, history, call, _facts(proposal.time), moment=Moment.PROPOSAL)
             decisions[position] = decision
@@ -108,11 +118,36 @@ def _judge_proposals(
     return [decisions[position] for position in range(len(proposed))]
 
 
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """The end of a session by a spent limit with ``then: stop``."""
+
+    turn: int
+    refused: frozenset[str]
+    event: Decided
+
+    def precedes(self, execution: Execution) -> bool:
+        """Whether the session had been stopped when the call of *execution* was proposed."""
+        return execution.turn > self.turn or execution.call.call_id in self.refused
+
+
+def _stop(proposed: Sequence[Proposal], decisions: Sequence[Decision]) -> _Stop | None:
+    """Where the proposals ended the session, or None. Executions cannot end it: they propose nothing."""
+    for position, (proposal, decision) in enumerate(zip(proposed, decisions, strict=True)):
+        if decision.stop and proposal.selected:
+            later = [other for other in proposed[position:] if other.turn == proposal.turn]
+            event = Decided(call_id=proposal.call.call_id, moment=Moment.PROPOSAL, decision=decision)
+            return _Stop(proposal.turn, frozenset(other.call.call_id for other in later), event)
+    return None
+
+
 def _judge_executions(
-    policy: Policy, history: History, executed: Sequence[Execution]
+    policy: Policy, history: History, executed: Sequence[Execution], stop: _Stop | None
 ) -> tuple[History, list[Decision]]:
     decisions: list[Decision] = []
     for execution in executed:
+        if stop is not None and stop.precedes(execution):
+            history, stop = advance(history, stop.event), None
         history, decision = _enter(policy, history, execution)
         decisions.append(decision)
     return history, decisions

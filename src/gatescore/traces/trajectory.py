@@ -147,7 +147,7 @@ def _calls(data: Mapping[str, Any], key: str) -> list[_Raw] | None:
     calls = data.get(key)
     if calls is None:
         return None
-    if not isinstance(calls, list):
+    if not isinstance(calls, (list, tuple)):  # a line that was made in Python may hold tuples
         raise _wrong(calls, key, "", "a list of calls")
     return [_raw(call, f"call {number} of `{key}`") for number, call in enumerate(calls, 1)]
 
@@ -266,7 +266,7 @@ def _catalog(value: object) -> frozenset[str] | None:
     if value is None:
         return None
     names: list[str] = []
-    for item in value if isinstance(value, list) else [None]:
+    for item in value if isinstance(value, (list, tuple)) else [None]:
         name = item.get("name") if isinstance(item, dict) else item
         if not isinstance(name, str):
             raise LineError("`catalog` is not a list of tool names: leave it out where they are not known")
