@@ -42,7 +42,7 @@ MAX_DIGITS: Final = 4_000
 OPAQUE: Final = "$python"
 """The key of the marker that stands for a value JSON cannot hold: ``{"$python": "type name"}``."""
 
-_MAX_BITS: Final = int(MAX_DIGITS * math.log2(10))
+_TOO_LONG: Final = 10**MAX_DIGITS
 _DICT: Final[Any] = dict  # its own methods, whatever a subclass makes of them
 _NAME_OF_TYPE: Final = type.__dict__["__name__"].__get__
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -306,7 +306,7 @@ def _key(key: object) -> str | None:
 
 
 def _integer(value: int) -> int:
-    if value.bit_length() > _MAX_BITS:
+    if not -_TOO_LONG < value < _TOO_LONG:
         raise ArgumentsError(f"a number in the arguments has more than {MAX_DIGITS:,} digits")
     return value
 
@@ -342,7 +342,7 @@ def _pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 def _parse_integer(text: str) -> int | float:
     # A number of more digits is as unfit as an overflow; it must not make its neighbours unreadable.
-    return int(text) if len(text) <= MAX_DIGITS else math.inf
+    return int(text) if len(text.removeprefix("-")) <= MAX_DIGITS else math.inf
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=_parse_integer)

@@ -9,12 +9,14 @@ date when it is asked for; folding in one go or event by event gives the same.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gatescore.canonical import Json, is_marked, key_text
+from gatescore.canonical import Json
+from gatescore.correlation import Index, Values, values_of
 from gatescore.model import (
     Abandoned,
     AttributesChanged,
@@ -35,17 +37,6 @@ from gatescore.model import (
 from gatescore.policy.arguments import ArgumentsCondition
 from gatescore.policy.rules import After, Layer, Limit, Tool
 from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, UNKNOWN, Truths
-
-
-def correlation(call: ToolCall, names: Sequence[str]) -> str | None:
-    """The values of some arguments as one text; None where one is absent, null or not JSON."""
-    values: list[Json] = []
-    for name in names:
-        value = call.arguments.get(name)
-        if value is None or (call.opaque and is_marked(value)):
-            return None
-        values.append(value)
-    return key_text(values)
 
 
 def judge_arguments(condition: ArgumentsCondition, call: ToolCall, errors: list[str] | None = None) -> Truths:
@@ -130,25 +121,31 @@ def advance(history: History, event: Event) -> History:
 
 @dataclass(slots=True)
 class _Earlier:
-    """One earlier execution that an ``after`` may count."""
+    """One earlier execution that an ``after`` may count: its start among the events, and when it counted."""
 
-    order: int
+    start: int
     time: int | None
     call_id: str
 
 
-class _Table:
-    """The executions that one ``after`` may count, by correlated value and by truth, oldest first."""
+def _start(earlier: _Earlier) -> int:
+    return earlier.start
 
-    __slots__ = ("everything", "keyed")
 
-    def __init__(self) -> None:
-        self.everything: dict[Truths, list[_Earlier]] = {}
-        self.keyed: dict[str | None, dict[Truths, list[_Earlier]]] = {}
+def _time(earlier: _Earlier) -> float:
+    return math.inf if earlier.time is None else earlier.time
 
-    def add(self, key: str | None, truths: Truths, earlier: _Earlier) -> None:
-        self.everything.setdefault(truths, []).append(earlier)
-        self.keyed.setdefault(key, {}).setdefault(truths, []).append(earlier)
+
+_Rows = dict[Truths, list[_Earlier]]
+"""The executions that an ``after`` may count, by the truth of its conditions on them, the nearest last."""
+
+
+def _no_rows() -> _Rows:
+    return {}
+
+
+def _no_calls() -> dict[str, int]:
+    return {}
 
 
 @dataclass(slots=True)
@@ -156,8 +153,9 @@ class _Open:
     """An execution in flight, and what its success will add."""
 
     call: ToolCall
-    evidence: list[tuple[int, str | None, Truths]] = field(default_factory=lambda: [])
-    effects: list[tuple[Tool, str | None]] = field(default_factory=lambda: [])
+    start: int
+    evidence: list[tuple[int, Values, Truths]] = field(default_factory=lambda: [])
+    effects: list[tuple[Tool, Values]] = field(default_factory=lambda: [])
 
 
 @dataclass(slots=True)
@@ -173,10 +171,9 @@ class State:
 
     __slots__ = (
         "_effects",
+        "_last_starts",
         "_messages",
-        "_once",
         "_open",
-        "_orders",
         "_reserved",
         "_reserved_by",
         "_tables",
@@ -197,14 +194,14 @@ class State:
         self.labels: set[str] = set()
         self.stopped = False
         self._messages: dict[str, str] = {}
-        self._orders: dict[str, int] = {}
-        self._tables = [_Table() for _ in layer.afters]
+        self._last_starts: dict[str, int] = {}
+        self._tables: list[Index[_Rows]] = [Index(_no_rows) for _ in layer.afters]
         self._open: dict[str, _Open] = {}
         self._used: defaultdict[str, _Used] = defaultdict(_Used)
         self._reserved: defaultdict[str, int] = defaultdict(int)
         self._reserved_by: dict[str, tuple[Budget, ...]] = {}
-        self._once: dict[tuple[Tool, str | None], set[str]] = {}
-        self._effects: dict[Tool, set[str]] = {}
+        # The calls that had an effect, or may have had it, with how many of their attempts.
+        self._effects: defaultdict[Tool, Index[dict[str, int]]] = defaultdict(lambda: Index(_no_calls))
 
     # The fold
 
@@ -253,9 +250,10 @@ class State:
 
     def _started(self, event: Started) -> None:
         call = event.call
-        first = call.call_id not in self._orders
-        if first:
-            self._orders[call.call_id] = len(self._orders)
+        first = self._last_starts.pop(call.call_id, None) is None
+        self._last_starts[call.call_id] = (
+            self.folded
+        )  # at the end: the calls stand in the order of their last starts
         self._release(call.call_id)
         for budget in event.budgets:
             if budget.unit == "executions" or (budget.unit == "calls" and first):
@@ -265,7 +263,7 @@ class State:
         tool = layer.tool(call.server, call.name)
         if tool is not None and tool.labels:
             self.labels |= tool.labels
-        running = _Open(call)
+        running = _Open(call, self.folded)
         self._open[call.call_id] = running
         for after in layer.afters:
             truths = after.selector.judge(call.server, call.name, tool)
@@ -273,30 +271,38 @@ class State:
                 truths = AND[truths][judge_arguments(after.args, call)]
             if truths == FALSE:
                 continue
-            key = correlation(call, [theirs for _, theirs in after.same])
+            values = values_of(call, [theirs for _, theirs in after.same])
             if after.restricting:
-                earlier = _Earlier(self._orders[call.call_id], event.time, call.call_id)
-                self._tables[after.index].add(key, truths, earlier)
+                earlier = _Earlier(self.folded, event.time, call.call_id)
+                self._add(after.index, values, truths, earlier)
             else:
-                running.evidence.append((after.index, key, truths))
+                running.evidence.append((after.index, values, truths))
         if tool is not None and tool.once_per:
-            effect = (tool, correlation(call, tool.once_per))
-            self._once.setdefault(effect, set()).add(call.call_id)
-            self._effects.setdefault(tool, set()).add(call.call_id)
-            running.effects.append(effect)
+            values = values_of(call, tool.once_per)
+            for calls in self._effects[tool].at(values):
+                calls[call.call_id] = calls.get(call.call_id, 0) + 1
+            running.effects.append((tool, values))
 
     def _finished(self, event: Finished) -> None:
         running = self._open.pop(event.call_id, None)
         if running is None:
             return
         if event.outcome is Outcome.SUCCEEDED:
-            for index, key, truths in running.evidence:
-                earlier = _Earlier(self._orders[event.call_id], event.time, event.call_id)
-                self._tables[index].add(key, truths, earlier)
-        for effect in running.effects:
-            if event.outcome in effect[0].safe_to_repeat:
-                self._once[effect].discard(event.call_id)
-                self._effects[effect[0]].discard(event.call_id)
+            for index, values, truths in running.evidence:
+                earlier = _Earlier(running.start, event.time, event.call_id)
+                self._add(index, values, truths, earlier)
+        for tool, values in running.effects:
+            if event.outcome in tool.safe_to_repeat:
+                for calls in self._effects[tool].at(values):
+                    _take_one(calls, event.call_id)
+
+    def _add(self, index: int, values: Values, truths: Truths, earlier: _Earlier) -> None:
+        for rows in self._tables[index].at(values):
+            if self.layer.afters[index].calls is not None:
+                insort(rows.setdefault(truths, []), earlier, key=_start)
+            else:
+                # Nearly always an append; a record whose times go back must not hide the nearest.
+                insort(rows.setdefault(truths, []), earlier, key=_time)
 
     def _use(self, key: str, time: int | None) -> None:
         used = self._used[key]
@@ -325,26 +331,18 @@ class State:
 
     def after(self, after: After, call: ToolCall, now: int | None, moment: Moment) -> Truths:
         """Whether an execution that *after* asks for came before; without regard to `observed`."""
-        table = self._tables[after.index]
-        found: list[tuple[Truths, list[_Earlier]]] = []
-        if not after.same:
-            found.extend(table.everything.items())
-        else:
-            key = correlation(call, [mine for mine, _ in after.same])
-            if key is None:
-                found.extend((AND[t][INDETERMINATE], rows) for t, rows in table.everything.items())
-            else:
-                found.extend(table.keyed.get(key, {}).items())
-                found.extend((AND[t][INDETERMINATE], rows) for t, rows in table.keyed.get(None, {}).items())
+        values = values_of(call, [mine for mine, _ in after.same])
         truths = FALSE
-        for possible, rows in found:
-            earlier = self._latest(rows, call, moment)
-            if earlier is not None:
-                truths = OR[truths][AND[possible][self._within(after, earlier, call, now)]]
+        for same, found in self._tables[after.index].matching(values):
+            for met, rows in found.items():
+                earlier = self._latest(rows, call, moment)
+                if earlier is not None:
+                    within = self._within(after, earlier, call, now)
+                    truths = OR[truths][AND[AND[met][same]][within]]
         return truths
 
     def _latest(self, rows: list[_Earlier], call: ToolCall, moment: Moment) -> _Earlier | None:
-        """The last execution of another call; at the proposal, siblings do not count."""
+        """The nearest execution of another call; at the proposal, siblings do not count."""
         message = self._messages.get(call.call_id) if moment is Moment.PROPOSAL else None
         for earlier in reversed(rows):
             if earlier.call_id == call.call_id:
@@ -356,16 +354,22 @@ class State:
 
     def _within(self, after: After, earlier: _Earlier, call: ToolCall, now: int | None) -> Truths:
         if after.calls is not None:
-            own = self._orders.get(call.call_id)
-            since = len(self._orders) - earlier.order
-            if own is not None and own > earlier.order:
-                since -= 1
-            return TRUE if since <= after.calls else FALSE
+            return TRUE if earlier.start > self._start_before(after.calls, call.call_id) else FALSE
         if after.nanoseconds is None:
             return TRUE
         if now is None or earlier.time is None or now < earlier.time:
             return UNKNOWN
         return TRUE if now - earlier.time <= after.nanoseconds else FALSE
+
+    def _start_before(self, calls: int, own: str) -> int:
+        """The last start of the call that came before the last *calls* other calls; 0 where there is none."""
+        left = calls
+        for call_id in reversed(self._last_starts):
+            if call_id != own:
+                if not left:
+                    return self._last_starts[call_id]
+                left -= 1
+        return 0
 
     def spent(
         self, limit: Limit, budget: Budget, call: ToolCall, elsewhere: int | None, now: int | None
@@ -380,7 +384,7 @@ class State:
             elsewhere: Units used outside of this session; None where the record does not hold it.
             now: The time, for a window.
         """
-        if limit.unit == "calls" and call.call_id in self._orders:
+        if limit.unit == "calls" and call.call_id in self._last_starts:
             return FALSE  # another attempt of a call that has its unit
         held = self._reserved[budget.key] - sum(
             own.key == budget.key for own in self._reserved_by.get(call.call_id, ())
@@ -406,13 +410,14 @@ class State:
 
     def repeats(self, tool: Tool, call: ToolCall) -> Truths:
         """Whether the effect of *call* is in flight, was had, or may have been had, by another call."""
-        key = correlation(call, tool.once_per)
-        if key is None:
-            return INDETERMINATE if _others(self._effects.get(tool), call.call_id) else FALSE
-        if _others(self._once.get((tool, key)), call.call_id):
-            return TRUE
-        return INDETERMINATE if _others(self._once.get((tool, None)), call.call_id) else FALSE
+        truths = FALSE
+        for same, calls in self._effects[tool].matching(values_of(call, tool.once_per)):
+            if len(calls) > (call.call_id in calls):
+                truths = OR[truths][same]
+        return truths
 
 
-def _others(ids: set[str] | None, call_id: str) -> bool:
-    return ids is not None and len(ids) > (call_id in ids)
+def _take_one(calls: dict[str, int], call_id: str) -> None:
+    calls[call_id] -= 1
+    if not calls[call_id]:
+        del calls[call_id]

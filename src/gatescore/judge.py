@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from gatescore.canonical import is_marked, key_text
-from gatescore.history import State, correlation, judge_arguments
+from gatescore.correlation import joined, values_of
+from gatescore.history import State, judge_arguments
 from gatescore.model import Budget, Facts, Moment, ToolCall
 from gatescore.policy.expressions import Expression
 from gatescore.policy.rules import Layer, Limit, Rule, Tool
@@ -95,8 +96,10 @@ def judge_after(case: Case, rule: Rule) -> Truths:
         return OR[truths][case.lacks(NO_EXECUTIONS)]
     if truths == INDETERMINATE:
         why = "the name or arguments of an earlier call could not be judged"
-        if after.same and correlation(call, [mine for mine, _ in after.same]) is None:
-            why = "no value for " + ", ".join(f"`{mine}`" for mine, _ in after.same)
+        mine = [name for name, _ in after.same]
+        absent = [f"`{name}`" for name, value in zip(mine, values_of(call, mine), strict=True) if value is None]
+        if absent:
+            why = "no value for " + ", ".join(absent)
         case.errors.append(f"`{rule.id}`: `after`: {why}")
     elif truths not in (FALSE, TRUE):
         case.lacks(NO_TIME)
@@ -191,7 +194,7 @@ def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
     if scope is None:
         case.errors.append(f"`{rule.id}`: `limit`: the session has no principal")
         return INDETERMINATE
-    values = correlation(case.call, limit.key)
+    values = joined(values_of(case.call, limit.key))
     if values is None:
         named = ", ".join(f"`{name}`" for name in limit.key)
         case.errors.append(f"`{rule.id}`: `limit`: no value for {named}")

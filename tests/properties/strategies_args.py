@@ -22,6 +22,7 @@ MARKERS = [{"$python": "Decimal"}, {"$withheld": 12}, {"$python": "x", "a": 1}]
 SAMPLES = [
     *(None, True, False, 0, 1, 5, 100, 2.5, "", "a", "ab", "5", "é", "a@evil.example"),
     *([], [None], ["a"], ["a", "b"], ["a", "é"], [1, 1.0], [1, True], [[], ["a"]], [5, "a"], [{"a": 1}, {"a": "b"}]),
+    *(MARKERS[0], [MARKERS[0], MARKERS[0]], ["a", MARKERS[1]], {"a": MARKERS[0]}, {"a": 1, "b": [MARKERS[1]]}),
     *({}, {"a": 1}, {"a": "a"}, {"b": None}, {"a": {"a": 5}}, {"a": ["a"], "b": 2, "ab": True}, {"$ref": "#"}),
 ]  # fmt: skip
 """Values of all kinds, to which every schema is put beside the value that it was made around."""
@@ -43,12 +44,12 @@ class Maker:
         return list(dict.fromkeys([self.pick(choices) for _ in range(self.below(most + 1))]))
 
     def value(self, markers=False, depth=3):
-        how = self.below(12)
-        if how == 11 and markers:
+        how = self.below(14)
+        if how >= 12 and markers:
             return self.pick(MARKERS)
         if how >= 9 and depth:
             return {name: self.value(markers, depth - 1) for name in self.some(NAMES, 3)}
-        if how >= 7 and depth:
+        if how >= 5 and depth:
             return [self.value(markers, depth - 1) for _ in range(self.below(4))]
         return self.pick(self.pick([TEXTS, NUMBERS, [None, True, False], TEXTS, NUMBERS]))
 
@@ -145,7 +146,10 @@ class Maker:
                     "properties": {x: self.schema(held.get(x), depth) for x in [name, *self.some(NAMES, 1)]}
                 }
             case "required":
-                return {"required": self.some(NAMES, 2)}
+                described = (
+                    {"properties": {name: self.schema(held[name], depth)}} if self.below(3) == 2 else {}
+                )
+                return {"required": self.some([name, *NAMES], 3), **described}
             case "rest":
                 return {"additionalProperties": self.schema(held[name], depth) if self.below(2) else False}
             case "patterns":

@@ -1,7 +1,7 @@
 """The engine of three-valued conditions says what the specification says, and keeps its laws."""
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from gatescore.policy.arguments import compile_arguments
@@ -14,6 +14,10 @@ NAMES = {FALSE: "false", INDETERMINATE: "indeterminate", TRUE: "true"}
 EFFECTS = st.sampled_from(["allow", "deny", "ask"])
 VALUES = st.one_of(some.values(), some.values(markers=True))
 ARGUMENTS = st.one_of(some.arguments(), some.arguments(markers=True))
+
+THOROUGH = settings(
+    max_examples=5 * settings().max_examples
+)  # an example is cheap here, and says little
 
 
 def lower(limit, text):
@@ -60,6 +64,7 @@ def judge_value(schema, value):
     return judge({"a": schema}, {"a": value})
 
 
+@THOROUGH
 @given(st.data(), VALUES)
 def test_engine_agrees_with_specification_on_one_schema(data, value):
     schema = data.draw(some.schemas(value))
@@ -68,6 +73,7 @@ def test_engine_agrees_with_specification_on_one_schema(data, value):
         assert args_spec.judge(schema, case) == truths, (schema, case)
 
 
+@THOROUGH
 @given(st.data(), ARGUMENTS, EFFECTS)
 def test_engine_agrees_with_specification_on_all_arguments(data, arguments, effect):
     args = data.draw(some.conditions(arguments))
@@ -76,6 +82,7 @@ def test_engine_agrees_with_specification_on_all_arguments(data, arguments, effe
         assert args_spec.judge_arguments(args, case, effect) == truths, (args, case)
 
 
+@THOROUGH
 @given(st.data(), ARGUMENTS, EFFECTS)
 def test_engine_agrees_with_specification_on_leaves_and_keys(data, arguments, effect):
     schema = data.draw(schemas_of_leaves(arguments))

@@ -198,7 +198,7 @@ def keyword_decides(keyword, limit, type_, whole):
         case "allOf":
             return any(decides(part, type_, whole) for part in limit)
         case "anyOf":
-            return any(decides(branch, type_) for branch in branches(limit, type_))
+            return any(decides(branch, type_) for branch in limit)
         case "not":
             return decides(limit, type_)
     return type_ == ("string" if keyword in CUSTOM else ABOUT[keyword])

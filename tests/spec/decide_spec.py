@@ -58,15 +58,12 @@ def speaks_about(policy, selector, name):
 
 
 def executions(past):
-    """Each start with its end; None where it has not ended (or another attempt began before)."""
+    """Each start, with what came after it and its end: None without one, or if another attempt began before."""
     for position, start in enumerate(past):
         if isinstance(start, Started):
-            later = [
-                e
-                for e in past[position + 1 :]
-                if id_of(e) == id_of(start) and isinstance(e, (Started, Finished))
-            ]
-            yield start, later[0] if later and isinstance(later[0], Finished) else None
+            later = past[position + 1 :]
+            own = [e for e in later if id_of(e) == id_of(start) and isinstance(e, (Started, Finished))]
+            yield start, later, own[0] if own and isinstance(own[0], Finished) else None
 
 
 def id_of(event):
@@ -82,17 +79,18 @@ def came_before(policy, after, effect, past, call, moment, now):
     if not in_session(past):
         return I
     message = {id_of(event): event.message for event in past if isinstance(event, Proposed)}
-    started = list(dict.fromkeys(id_of(event) for event in past if isinstance(event, Started)))
     found = [F]
-    for start, end in executions(past):
+    for start, later, end in executions(past):
         earlier, counted = start.call, end if effect == "allow" else start
-        siblings = moment == "proposal" and message.get(earlier.call_id, 1) == message.get(call.call_id, 2)
+        siblings = moment == "proposal" and None is not message.get(call.call_id) == message.get(
+            earlier.call_id
+        )
         if counted is None or getattr(counted, "outcome", "succeeded") != "succeeded":
             continue
         if earlier.call_id == call.call_id or siblings:
             continue
         within = after.get("within", {"calls": len(past)})
-        since = [call_id for call_id in started[started.index(earlier.call_id) :] if call_id != call.call_id]
+        since = {id_of(event) for event in [start, *later] if isinstance(event, Started)} - {call.call_id}
         if len(since) > within["calls"] if isinstance(within, dict) else now - counted.time > seconds(within):
             continue
         pairs = [
@@ -186,7 +184,7 @@ def repeats(policy, past, call):
     if not in_session(past):
         return I
     found = [F]
-    for start, end in executions(past):
+    for start, _, end in executions(past):
         unsafe = end is None or end.outcome not in tool.get("safe_to_repeat", [])
         if start.call.name == call.name and start.call.call_id != call.call_id and unsafe:
             pairs = [(call.arguments.get(name), start.call.arguments.get(name)) for name in tool["once_per"]]

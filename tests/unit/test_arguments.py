@@ -81,6 +81,7 @@ LISTED: list[Case] = [
     ({"const": [1, {"a": None}]}, [1.0, {"a": None}], T),
     ({"const": {"a": None}}, {}, F),
     ({"enum": [1], "const": True}, 1, I),
+    ({"enum": [1], "const": True}, True, I),
     ({"const": 10**30}, 10**30 + 1, F),
 ]
 

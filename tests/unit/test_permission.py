@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatescore.errors import InputError, PolicyError, ScoreError
-from gatescore.model import Execution, Session, ToolCall
+from gatescore.model import Execution, Proposal, Session, ToolCall
 from gatescore.policy import Policy
 from gatescore.score import PermissionCard, Status, score_permissions
 from gatescore.score import permission as permission_module
@@ -614,6 +614,24 @@ def test_a_rule_can_let_a_yes_cover_more_attempts(entries: int, authorized: int)
     )
 
     assert (authorized, entries) == (card.execution.authorized, card.execution.total)
+
+
+def test_where_the_default_asks_a_yes_covers_one_entry_too():
+    calls = [call("x", id="a", attempt=n) for n in (1, 2)]
+    card = score_permissions(
+        session([call("x", id="a", approval=ANN)], calls), Policy(denied_tools=["y"], default="ask")
+    )
+
+    assert (1, 2) == (card.execution.authorized, card.execution.total)
+
+
+def test_an_execution_that_no_proposal_joins_has_no_yes_of_a_proposal():
+    made = ToolCall("refund", {"amount": 500}, call_id="a")
+    both = Session(
+        id="s", proposed=[Proposal(call=made, approved=True)], executed=[Execution(call=made, proposed=False)]
+    )
+
+    assert ["a"] == execution_denied(score_permissions(both, BIG_REFUND))
 
 
 def test_each_entry_can_have_a_yes_of_its_own():

@@ -205,6 +205,15 @@ def test_the_call_of_the_same_server_is_found_among_equal_ids():
     assert [("0#2", True), ("0", True)] == joined(session)
 
 
+def test_equal_ids_of_one_server_are_joined_one_to_one():
+    session = read(
+        proposed=[call("search", server=server, id="0") for server in ("kb", "web", "web")],
+        executed=[call("search", server="web", id="0"), call("search", server="web", id="0")],
+    )
+
+    assert [("0#2", True), ("0#3", True)] == joined(session)
+
+
 @pytest.mark.parametrize("nothing", [{}, {"id": None}, {"id": ""}])
 def test_without_ids_the_name_and_the_arguments_join(nothing: Call):
     session = read(

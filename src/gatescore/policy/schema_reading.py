@@ -139,13 +139,7 @@ def decides(schema: Any, leaf: str, whole: Conjunction | None = None) -> bool:
             case "allOf":
                 return any(decides(part, leaf, whole) for part in limit)
             case "anyOf":
-                about = [speaks_about(branch) for branch in limit]
-                taken = any(leaf in types for types in about)
-                return any(
-                    decides(branch, leaf)
-                    for branch, types in zip(limit, about, strict=True)
-                    if leaf in types or not (types and taken)
-                )
+                return any(decides(branch, leaf) for branch in limit)
             case "not":
                 return decides(limit, leaf)
             case _:

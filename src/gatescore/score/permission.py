@@ -12,7 +12,7 @@ Source: DESIGN, "The scores".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gatescore.canonical import equal
 from gatescore.errors import InputError, ScoreError, did_you_mean
@@ -235,7 +235,7 @@ def _count(check: Check, session: Session, call: ToolCall, decision: Decision, *
 
 
 def _policy(
-    policy: Policy | None, allowed_tools: Sequence[str] | None, denied_tools: Sequence[str] | None
+    policy: object, allowed_tools: Sequence[str] | None, denied_tools: Sequence[str] | None
 ) -> tuple[Policy, tuple[str, ...]]:
     listed = allowed_tools is not None or denied_tools is not None
     if policy is not None:
@@ -317,21 +317,22 @@ def _session_of(calls: Sequence[object], stream: Stream) -> Session:
 def _call(item: object, number: int) -> ToolCall:
     if not isinstance(item, Mapping):
         raise ScoreError(f"call {number + 1} is not a mapping with a `name`")
-    if "proposed" in item or "executed" in item:
+    call = cast("Mapping[str, Any]", item)
+    if "proposed" in call or "executed" in call:
         raise ScoreError(
             "this is a trajectory line, not a call: read it with `gatescore.traces.read_session`"
         )
-    name = item.get("name")
+    name = call.get("name")
     if not isinstance(name, str):
         raise ScoreError(f"call {number + 1} has no `name`")
-    if "arguments" not in item and "input_parameters" not in item:
+    if "arguments" not in call and "input_parameters" not in call:
         for key in MISSPELT:
-            if key in item:
+            if key in call:
                 raise ScoreError(f"call {number + 1} has `{key}` but no `arguments`: rename it")
-    arguments, parameters = item.get("arguments"), item.get("input_parameters")
+    arguments, parameters = call.get("arguments"), call.get("input_parameters")
     if arguments is not None and parameters is not None:
         raise ScoreError(f"call {number + 1} has both `arguments` and `input_parameters`: keep one of them")
-    server = item.get("server")
+    server = call.get("server")
     if server is not None and not isinstance(server, str):
         raise ScoreError(f'call {number + 1}: `server` is not text ("" for a local tool)')
     if server is None:

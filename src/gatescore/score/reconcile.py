@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatescore.canonical import equal
-from gatescore.history import correlation
+from gatescore.correlation import joined, values_of
 from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session
 from gatescore.policy import Policy
 from gatescore.policy.rules import Tool
@@ -105,7 +105,7 @@ def _against_effects(
     call = execution.call
     for layer in policy.layers:
         tool = layer.tool(call.server, call.name)
-        key = correlation(call, tool.once_per) if tool is not None and tool.once_per else None
+        key = joined(values_of(call, tool.once_per)) if tool is not None and tool.once_per else None
         if tool is None or key is None:
             continue
         earlier = effects.get((tool, key))

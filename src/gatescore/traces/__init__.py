@@ -71,6 +71,10 @@ def _sessions(files: list[str], progress: Progress | None) -> Iterator[Session]:
         raise InputError(f"{first.message}; nor in {others}", source=first.source, line=first.line)
 
 
+def _is_mapping(line: object) -> bool:
+    return isinstance(line, Mapping)
+
+
 def read_session(line: Mapping[str, Any], *, fallback_id: str = "session") -> Session:
     """
     Make a session of one trajectory line that is in memory, as a mapping.
@@ -78,7 +82,7 @@ def read_session(line: Mapping[str, Any], *, fallback_id: str = "session") -> Se
     Raises:
         InputError: Something in it has the wrong form.
     """
-    if not isinstance(line, Mapping):
+    if not _is_mapping(line):
         kind = type(line).__name__
         raise InputError(
             f"a trajectory line is a mapping, not `{kind}`: parse its text first", source=fallback_id

@@ -14,9 +14,9 @@ import contextlib
 import datetime
 import json
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gatescore.canonical import FlawedObject, Json, canonical, equal
 from gatescore.errors import ArgumentsError, did_you_mean
@@ -107,7 +107,7 @@ def parse_trajectory(data: Mapping[str, Any], *, source: str | None = None, fall
     proposed = _calls(data, "proposed")
     executed = _calls(data, "executed")
     candidates, turns = _candidates(proposed or [])
-    executions, refused = _executions(executed or [], candidates, turns, observed=proposed is not None)
+    executions, refused = _executions(executed or [], candidates, turns)
     proposals = [_proposal(candidate) for candidate in [*candidates, *refused]]
     return Session(
         id=_id(data.get("id"), "") or fallback_id,
@@ -144,19 +144,21 @@ def _attributes(value: object) -> dict[str, Json]:
 
 
 def _calls(data: Mapping[str, Any], key: str) -> list[_Raw] | None:
-    calls = data.get(key)
+    calls: Any = data.get(key)
     if calls is None:
         return None
     if not isinstance(calls, (list, tuple)):  # a line that was made in Python may hold tuples
-        raise _wrong(calls, key, "", "a list of calls")
-    return [_raw(call, f"call {number} of `{key}`") for number, call in enumerate(calls, 1)]
+        raise _wrong(data[key], key, "", "a list of calls")
+    items = enumerate(cast("Sequence[object]", calls), 1)
+    return [_raw(call, f"call {number} of `{key}`") for number, call in items]
 
 
-def _raw(data: object, where: str) -> _Raw:
-    if isinstance(data, FlawedObject):
-        raise LineError(f"{where}: {data.flaw}")
-    if not isinstance(data, dict):
+def _raw(given: object, where: str) -> _Raw:
+    if isinstance(given, FlawedObject):
+        raise LineError(f"{where}: {given.flaw}")
+    if not isinstance(given, dict):
         raise LineError(f'{where} is not an object: write {{"name": NAME, "arguments": {{...}}}}')
+    data = cast("Mapping[str, Any]", given)
     name = data.get("name")
     if name is None:
         raise LineError(f"{where} has no `name`: write which tool it is")
@@ -230,16 +232,17 @@ def _approval(value: object, where: str) -> tuple[bool, int | None]:
     where = f"{where}: `approval`"
     if isinstance(value, FlawedObject):
         raise LineError(f"{where}: {value.flaw}")
-    by = value.get("by") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(by, str) or not by.strip():
+    said = cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    by = said.get("by")
+    if not isinstance(by, str) or not by.strip():
         raise LineError(f'{where} does not say who agreed: write `{{"by": NAME, "time": TIME}}`')
-    for key in value:
+    for key in said:
         if key not in ("by", "time"):
             raise LineError(
                 f"{where} is a yes, and holds `by` and `time` alone, not {shown(key)}: "
                 "leave it out where nobody agreed"
             )
-    return True, _time(value.get("time"), where)
+    return True, _time(said.get("time"), where)
 
 
 def _in_time(raw: _Raw, entry: int | None) -> bool:
@@ -266,8 +269,9 @@ def _catalog(value: object) -> frozenset[str] | None:
     if value is None:
         return None
     names: list[str] = []
-    for item in value if isinstance(value, (list, tuple)) else [None]:
-        name = item.get("name") if isinstance(item, dict) else item
+    items = cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [None]
+    for item in items:
+        name: object = item["name"] if isinstance(item, dict) and "name" in item else item
         if not isinstance(name, str):
             raise LineError("`catalog` is not a list of tool names: leave it out where they are not known")
         names.append(name)
@@ -349,7 +353,7 @@ def _proposal(candidate: _Candidate) -> Proposal:
 
 
 def _executions(
-    raws: list[_Raw], candidates: list[_Candidate], turns: _Turns, *, observed: bool
+    raws: list[_Raw], candidates: list[_Candidate], turns: _Turns
 ) -> tuple[list[Execution], list[_Candidate]]:
     """The executions, joined to proposals; and refused calls that nothing else shows to have been proposed."""
     queues = _queues(candidates)
@@ -373,7 +377,7 @@ def _executions(
             candidate.entries.append(raw.time)
         call_id = candidate.call.call_id if candidate is not None else _own_id(raw, position, taken)
         executions.append(_execution(raw, call_id, turn, proposed=candidate is not None))
-    return executions, refused if observed else []
+    return executions, refused
 
 
 def _queues(candidates: list[_Candidate]) -> _Queues:
