@@ -30,7 +30,9 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("ArgumentsError", "GatescoreError", "InputError", "PolicyError", "ScoreError"), "errors"),
+    **dict.fromkeys(
+        ("ArgumentsError", "GatescoreError", "InputError", "PolicyError", "ScoreError"), "errors"
+    ),
     **dict.fromkeys(("Decision", "Effect", "Session", "Stream", "ToolCall"), "model"),
     "Policy": "policy",
 }

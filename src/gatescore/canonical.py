@@ -143,12 +143,15 @@ def digest(value: Json) -> str:
 def equal(left: Json, right: Json) -> bool:
     """Compare two canonical values as JSON does: 1 equals 1.0, true does not equal 1, missing is not null."""
     # Python's own comparison finds every difference but the one between truth values and numbers.
-    return left == right and _same_truths(left, right)
+    return left is right or (left == right and _same_truths(left, right))
 
 
 def _same_truths(left: Json, right: Json) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        return all(_same_truths(value, right[key]) for key, value in left.items())
+        for key, value in left.items():
+            if type(value) is not str and value is not right[key] and not _same_truths(value, right[key]):
+                return False
+        return True
     if isinstance(left, list) and isinstance(right, list):
         return all(_same_truths(a, b) for a, b in zip(left, right, strict=True))
     return isinstance(left, bool) == isinstance(right, bool)

@@ -78,7 +78,9 @@ def judge_args(case: Case, rule: Rule) -> Truths:
         return TRUE
     truths = judge_arguments(condition, case.call)
     if truths == INDETERMINATE:
-        case.errors.append(f"`{rule.id}`: {condition.indeterminate_text(case.call.arguments, opaque=case.call.opaque)}")
+        case.errors.append(
+            f"`{rule.id}`: {condition.indeterminate_text(case.call.arguments, opaque=case.call.opaque)}"
+        )
     return truths
 
 
@@ -97,7 +99,9 @@ def judge_after(case: Case, rule: Rule) -> Truths:
     if truths == INDETERMINATE:
         why = "the name or arguments of an earlier call could not be judged"
         mine = [name for name, _ in after.same]
-        absent = [f"`{name}`" for name, value in zip(mine, values_of(call, mine), strict=True) if value is None]
+        absent = [
+            f"`{name}`" for name, value in zip(mine, values_of(call, mine), strict=True) if value is None
+        ]
         if absent:
             why = "no value for " + ", ".join(absent)
         case.errors.append(f"`{rule.id}`: `after`: {why}")

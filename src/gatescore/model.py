@@ -79,6 +79,7 @@ class ToolCall:
         host_call_id: The id that the model's provider gave: may be missing, empty or repeated.
         invalid: Why the arguments cannot be judged, or None. An invalid call is denied.
         opaque: Some value in the arguments is one that JSON cannot hold.
+        identity: Server and name: which tool.
     """
 
     name: str
@@ -88,6 +89,7 @@ class ToolCall:
     host_call_id: str | None
     invalid: str | None
     opaque: bool
+    identity: tuple[str | None, str]
 
     def __init__(
         self,
@@ -123,6 +125,7 @@ class ToolCall:
         put(self, "host_call_id", host_call_id)
         put(self, "invalid", invalid)
         put(self, "opaque", is_marked(values))
+        put(self, "identity", (server, name))
 
     @property
     def tool(self) -> str:

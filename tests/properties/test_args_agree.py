@@ -15,9 +15,8 @@ EFFECTS = st.sampled_from(["allow", "deny", "ask"])
 VALUES = st.one_of(some.values(), some.values(markers=True))
 ARGUMENTS = st.one_of(some.arguments(), some.arguments(markers=True))
 
-THOROUGH = settings(
-    max_examples=5 * settings().max_examples
-)  # an example is cheap here, and says little
+# One example is cheap here, and says little.
+THOROUGH = settings(max_examples=5 * settings().max_examples)
 
 
 def lower(limit, text):

@@ -81,7 +81,9 @@ def test_agentdojo_scores_equal_the_expected_values(which: str, sessions: int) -
 @pytest.mark.parametrize(
     ("agent", "unauthorized"), [("retail-baseline", (15, 15)), ("retail-preconditions", (23, 8))]
 )
-def test_tau_bench_least_privilege_equals_the_expected_values(agent: str, unauthorized: tuple[int, int]) -> None:
+def test_tau_bench_least_privilege_equals_the_expected_values(
+    agent: str, unauthorized: tuple[int, int]
+) -> None:
     """T1: the tools of the task and all that read or are generic; a guard that withheld calls shows in one stream."""
     expected = json.loads(shared(f"data/tau-bench/tau.{agent}.expected.json").read_text())
     catalog = json.loads(shared("data/tau-bench/tau.catalog.json").read_text())["retail"]

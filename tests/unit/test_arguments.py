@@ -596,6 +596,22 @@ def test_what_a_keyword_raises_is_told_once_and_never_read_as_an_answer():
     assert errors == ["`x-strict`: answered with a NoneType, not with true or false"]
 
 
+def test_what_a_keyword_raises_is_told_in_one_short_line():
+    class Wordy:
+        def compile(self, value, path):
+            def check(text):
+                raise ValueError("a\n" * 10**6)
+
+            return check
+
+    errors: list[str] = []
+    condition = compile_arguments({"a": {"x-wordy": 1}}, restricting=True, keywords={"x-wordy": Wordy()})
+    assert condition.judge({"a": "b"}, errors) == I
+    assert len(errors) == 1
+    assert len(errors[0]) < 400
+    assert "\n" not in errors[0]
+
+
 @pytest.mark.parametrize(("text", "interrupt"), [("!!", KeyboardInterrupt), ("!s", SystemExit)])
 def test_an_interrupt_inside_a_keyword_is_not_swallowed(text, interrupt):
     for schema in ({"x-strict": "a"}, {"not": {"x-strict": "a"}}):

@@ -167,7 +167,7 @@ CONVERSIONS: list[tuple[Any, Any]] = [
     (Point(1, (2,)), [1, [2]]),
     ({3, 1, 2}, [1, 2, 3]),
     (frozenset({"b", "a"}), ["a", "b"]),
-    ({1, "a", None, (2, 1)}, ["a", [2, 1], 1, None]),
+    ({1, "a", None, (2, 1)}, ["a", 1, [2, 1], None]),
     ({"a": 1, "b": 2}.keys(), ["a", "b"]),
     (set(), []),
     # objects
@@ -240,7 +240,10 @@ def test_a_recorded_object_with_the_key_of_a_marker_is_one():
 # --- whole arguments -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nothing", [None, "", " \n", "null", " null ", {}, "{}", b"{}", b"null", UserDict()])
+NOTHING: list[object] = [None, "", " \n", "null", " null ", {}, "{}", b"{}", b"null", UserDict()]
+
+
+@pytest.mark.parametrize("nothing", NOTHING, ids=ids(NOTHING))
 def test_no_arguments_are_an_empty_object(nothing: object):
     """Absent, null and an empty text: providers write all three for a call without arguments."""
     assert {} == canonical(nothing)
@@ -249,6 +252,7 @@ def test_no_arguments_are_an_empty_object(nothing: object):
 @pytest.mark.parametrize(
     "arguments",
     ['{"a": [1, 2.5, "x"]}', b'{"a": [1, 2.5, "x"]}', {"a": (1, 2.5, "x")}, UserDict(a=[1, 2.5, "x"])],
+    ids=["text", "bytes", "object", "mapping"],
 )
 def test_arguments_are_an_object_or_the_text_of_one(arguments: object):
     """The text is parsed once: a text inside of it stays a text."""
@@ -256,10 +260,12 @@ def test_arguments_are_an_object_or_the_text_of_one(arguments: object):
     assert {"a": '{"b": 1}'} == canonical({"a": '{"b": 1}'})
 
 
-@pytest.mark.parametrize("make", [Order("1", []).__class__, lambda *_: Refund(order="1", amount=Decimal(1))])
-def test_an_object_with_fields_can_be_all_the_arguments(make: Any):
+@pytest.mark.parametrize(
+    "model", [Order("1", []), Refund(order="1", amount=Decimal(1))], ids=["fields", "model"]
+)
+def test_an_object_with_fields_can_be_all_the_arguments(model: object):
     """Some tools take one model."""
-    assert "1" in canonical(make("1", [])).values()
+    assert "1" in canonical(model).values()
 
 
 def test_the_canonical_form_shares_nothing_with_its_source():
@@ -385,7 +391,20 @@ def test_what_no_policy_can_judge_is_refused_with_the_reason(arguments: object, 
         {"\U0001f600": 1},
         '{"\\ud83d\\ude00": 1}',
     ],
-    ids=lambda value: str(value)[:30] if not isinstance(value, dict) or value.get("x") == {} else None,
+    ids=[
+        "64 levels",
+        "64 levels, as text",
+        "4,000 digits",
+        "4,000 digits below zero",
+        "4,000 digits, as text",
+        "4,000 digits below zero, as text",
+        "a decimal of 4,000 digits",
+        "a long text",
+        "a long list",
+        "an empty key",
+        "a key of one wide character",
+        "a key of one wide character, as text",
+    ],
 )
 def test_what_just_fits_is_taken(arguments: object):
     """Each limit is where its constant says."""
@@ -539,7 +558,7 @@ def test_the_text_of_canonical_arguments_reads_as_the_same_arguments(arguments: 
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_the_order_of_keys_changes_no_digest(keys: list[str]):
     """At any depth."""
-    value: Any = {key: {inner: 1 for inner in keys} for key in keys}
+    value: Any = {key: dict.fromkeys(keys, 1) for key in keys}
 
     assert digest({key: dict.fromkeys("abcd", 1) for key in "abcd"}) == digest(value)
 
@@ -547,4 +566,6 @@ def test_the_order_of_keys_changes_no_digest(keys: list[str]):
 @given(st.sets(st.integers() | st.text(max_size=3), max_size=6))
 def test_a_set_has_one_canonical_form_whatever_its_order(items: set[Any]):
     """Python's own order of a set changes from run to run."""
-    assert of(items) == of(frozenset(reversed(list(items)))) == of(set(sorted(items, key=str)))
+    forwards, backwards = dict.fromkeys(items), dict.fromkeys(reversed(list(items)))
+
+    assert of(items) == of(frozenset(items)) == of(forwards.keys()) == of(backwards.keys())

@@ -35,6 +35,7 @@ class Policy:
         digest: SHA-256 of what decides, as ``sha256:...``: neither names and versions nor the order
             of rules change it (but a rule without an `id` is called by its place).
         reads_history: Whether a decision can depend on what happened before.
+        has_once_per: Whether some tool has effects that must not be had twice.
         approval_attempts: By rule id: how many entries one yes covers, where that is more than one.
     """
 
@@ -85,6 +86,7 @@ class Policy:
         self.version = named.version
         self.digest = layers[0].digest if len(layers) == 1 else digest([layer.digest for layer in layers])
         self.reads_history = any(layer.reads_history for layer in layers)
+        self.has_once_per = any(tool.once_per for layer in layers for tool in layer.tools)
         asking = [rule for layer in layers for rule in layer.rules if rule.effect is Effect.ASK]
         # Rules of several layers may share an id: then each narrows the others, as ever.
         fewest = {rule.id: rule.approval_attempts for rule in sorted(asking, key=_by_attempts, reverse=True)}

@@ -93,9 +93,9 @@ class StringCheck:
 
 
 def described(error: BaseException) -> str:
-    """Put an exception into words, also one without a text or with a text that cannot be had."""
+    """Put an exception into one short line, also one without a text or with a text that cannot be had."""
     try:
-        text = str(error)
+        text = " ".join(str(error)[:300].split())
     except Exception:  # noqa: BLE001 - the exception is foreign, and so is its text
         text = ""
     return text or type(error).__name__

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gatescore.errors import InputError
 from gatescore.model import Stream
@@ -24,6 +24,9 @@ class Status(StrEnum):
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
     NOT_OBSERVED = "not_observed"
+
+
+_COMPLETE: Final = Status.COMPLETE  # an enumeration takes long to find a member
 
 
 class Basis(StrEnum):
@@ -49,11 +52,13 @@ class Kind(StrEnum):
         return self in _FAILING
 
 
+# What follows is immutable, and made for every session: a named tuple is made in half the time that a
+# frozen dataclass takes.
+
 _FAILING: Final = {Kind.UNPROPOSED_EXECUTION, Kind.ALTERED_ARGUMENTS, Kind.DUPLICATE_EXECUTION}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unauthorized:
+class Unauthorized(NamedTuple):
     """
     One call that the policy does not authorize.
 
@@ -81,7 +86,7 @@ class Unauthorized:
             "session": self.session,
             "call_id": self.call_id,
             "tool": self.tool,
-            "effect": self.effect,
+            "effect": str(self.effect),
             "rules": list(self.rules),
             "errors": list(self.errors),
             "reason": self.reason,
@@ -89,8 +94,7 @@ class Unauthorized:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """One disagreement between the two streams, or a gap in them."""
 
     kind: Kind
@@ -155,7 +159,7 @@ class Check:
 
         In strict mode 1.0 if every call is authorized, else 0.0.
         """
-        if self.status is not Status.COMPLETE:
+        if self.status is not _COMPLETE:
             return None
         share = self.authorized / self.total if self.total else 1.0
         return share if not self.strict else float(self.authorized == self.total)
@@ -198,8 +202,7 @@ class Check:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCard:
+class SessionCard(NamedTuple):
     """The two checks and the findings of one session."""
 
     id: str
@@ -219,8 +222,7 @@ class SessionCard:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionCard:
+class PermissionCard(NamedTuple):
     """
     The permission score of any number of sessions.
 

@@ -33,6 +33,16 @@ from gatescore.score.cards import Basis, Check, PermissionCard, SessionCard, Sta
 from gatescore.score.reconcile import reconcile
 from gatescore.score.streams import Judged, judge_session
 
+# An enumeration takes long to find a member, and these are asked for at every call.
+_ALLOW: Final = Effect.ALLOW
+_ASK: Final = Effect.ASK
+_DENY: Final = Effect.DENY
+_CALLER: Final = Origin.CALLER
+_UNFINISHED: Final = Outcome.UNFINISHED
+_PROPOSED: Final = Stream.PROPOSED
+_EXECUTED: Final = Stream.EXECUTED
+_MODEL: Final = Basis.MODEL
+
 CHECKS: Final = ("planner", "execution")
 MISSPELT: Final = ("args", "argument", "parameters", "params", "input", "inputs", "kwargs", "function")
 """Keys in which some records hold the arguments: a call with one of them would be judged as if it had none."""
@@ -95,34 +105,38 @@ def _score(
     strict: bool,
     notes: tuple[str, ...],
 ) -> PermissionCard:
-    planner = Check(stream=Stream.PROPOSED, threshold=threshold, strict=strict, basis=Basis.MODEL)
-    execution = Check(stream=Stream.EXECUTED, threshold=threshold, strict=strict)
     cards: list[SessionCard] = []
     errors: list[InputError] = []
     for session in sessions:
         if session.error is not None:
             errors.append(session.error)
             continue
-        card = _score_session(session, policy, requested, threshold, strict=strict)
-        cards.append(card)
-        planner.add(card.planner)
-        execution.add(card.execution)
-    planner.status = _overall([card.planner.status for card in cards], errors)
-    execution.status = _overall([card.execution.status for card in cards], errors)
-    if planner.status is Status.NOT_OBSERVED:
-        planner.basis = None
+        cards.append(_score_session(session, policy, requested, threshold, strict=strict))
+    if len(cards) == 1 and not errors:
+        planner, execution = cards[0].planner, cards[0].execution
+    else:
+        planner = Check(stream=_PROPOSED, threshold=threshold, strict=strict, basis=_MODEL)
+        execution = Check(stream=_EXECUTED, threshold=threshold, strict=strict)
+        for card in cards:
+            planner.add(card.planner)
+            execution.add(card.execution)
+        planner.status = _overall([card.planner.status for card in cards], errors)
+        execution.status = _overall([card.execution.status for card in cards], errors)
+        if planner.status is Status.NOT_OBSERVED:
+            planner.basis = None
+    findings = [finding for card in cards for finding in card.reconciliation]
     return PermissionCard(
-        policy_name=policy.name,
-        policy_digest=policy.digest,
-        checks=requested,
-        threshold=threshold,
-        strict=strict,
-        planner=planner,
-        execution=execution,
-        reconciliation=[finding for card in cards for finding in card.reconciliation],
-        sessions=cards,
-        input_errors=errors,
-        notes=notes,
+        policy.name,
+        policy.digest,
+        requested,
+        threshold,
+        strict,
+        planner,
+        execution,
+        findings,
+        cards,
+        errors,
+        notes,
     )
 
 
@@ -141,47 +155,59 @@ def _score_session(
     planner = _planner(session, judged, threshold, strict=strict)
     execution = _execution(session, judged, policy, threshold, strict=strict)
     findings = reconcile(policy, session, judged.proposals)
-    checks = {"planner": planner, "execution": execution}
-    passed = all(checks[name].passed for name in requested) and not any(finding.fails for finding in findings)
-    return SessionCard(
-        id=session.id, planner=planner, execution=execution, reconciliation=findings, passed=passed
-    )
+    passed = True
+    for name in requested:
+        passed = passed and (planner if name == "planner" else execution).passed
+    for finding in findings:
+        passed = passed and not finding.fails
+    return SessionCard(session.id, planner, execution, findings, passed)
 
 
 def _planner(session: Session, judged: Judged, threshold: float, *, strict: bool) -> Check:
-    check = Check(stream=Stream.PROPOSED, threshold=threshold, strict=strict, basis=Basis.MODEL)
+    check = Check(stream=_PROPOSED, threshold=threshold, strict=strict, basis=_MODEL)
     if session.proposed is None:
         check.status, check.basis = Status.NOT_OBSERVED, None
         return check
-    for proposal, decision in zip(session.proposed, judged.proposals, strict=True):
-        if proposal.origin is Origin.CALLER:
+    allowed = 0
+    for proposal, decision in zip(session.proposed, judged.proposals):  # noqa: B905 - one each, see `Judged`
+        if proposal.origin is _CALLER:
             check.basis = Basis.CALLER
         if not proposal.selected:
             check.not_selected += 1
-            continue
-        if decision.effect is Effect.ASK:
-            check.asked += 1
-        _count(check, session, proposal.call, decision, authorized=decision.effect is not Effect.DENY)
+        elif decision.effect is _ALLOW:
+            allowed += 1
+        else:
+            if decision.effect is _ASK:
+                check.asked += 1
+            _count(check, session, proposal.call, decision, authorized=decision.effect is not _DENY)
+    check.total += allowed
+    check.authorized += allowed
     return check
 
 
 def _execution(session: Session, judged: Judged, policy: Policy, threshold: float, *, strict: bool) -> Check:
-    check = Check(stream=Stream.EXECUTED, threshold=threshold, strict=strict)
+    check = Check(stream=_EXECUTED, threshold=threshold, strict=strict)
     if session.executed is None:
         check.status = Status.NOT_OBSERVED
         return check
-    agreed = {
-        proposal.call.call_id: proposal.call for proposal in session.proposed or () if proposal.approved
-    }
+    agreed: dict[str, ToolCall] | None = None
     entries: dict[str, int] = {}
-    for execution, decision in zip(session.executed, judged.executions, strict=True):
-        authorized = decision.allowed
-        if decision.effect is Effect.ASK:
-            check.asked += 1
-            authorized = _agreed(execution, decision, policy, agreed, entries)
-        _count(check, session, execution.call, decision, authorized=authorized)
-        if execution.outcome is Outcome.UNFINISHED:
+    allowed = 0
+    for execution, decision in zip(session.executed, judged.executions):  # noqa: B905 - one each, see `Judged`
+        if decision.effect is _ALLOW:
+            allowed += 1
+        else:
+            authorized = False
+            if decision.effect is _ASK:
+                if agreed is None:
+                    agreed = {p.call.call_id: p.call for p in session.proposed or () if p.approved}
+                check.asked += 1
+                authorized = _agreed(execution, decision, policy, agreed, entries)
+            _count(check, session, execution.call, decision, authorized=authorized)
+        if execution.outcome is _UNFINISHED:
             check.status = Status.INCOMPLETE
+    check.total += allowed
+    check.authorized += allowed
     return check
 
 
@@ -214,19 +240,20 @@ def _count(check: Check, session: Session, call: ToolCall, decision: Decision, *
         check.authorized += 1
     else:
         reason = decision.reason
-        if decision.effect is Effect.ASK:
+        if decision.effect is _ASK:
             reason = f"no valid yes is recorded: {reason}"
+        catalog = session.catalog
+        unknown = catalog is not None and call.name not in catalog and call.tool not in catalog
         check.unauthorized.append(
             Unauthorized(
-                session=session.id,
-                call_id=call.call_id,
-                tool=call.tool,
-                effect=decision.effect.value,
-                rules=decision.rules,
-                errors=decision.errors,
-                reason=reason,
-                unknown_tool=session.catalog is not None
-                and session.catalog.isdisjoint({call.name, call.tool}),
+                session.id,
+                call.call_id,
+                call.tool,
+                decision.effect,
+                decision.rules,
+                decision.errors,
+                reason,
+                unknown,
             )
         )
 

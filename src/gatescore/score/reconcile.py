@@ -8,13 +8,19 @@ check says it. Source: DESIGN, "Reconciliation".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gatescore.canonical import equal
 from gatescore.correlation import joined, values_of
-from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session
+from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session, ToolCall
 from gatescore.policy import Policy
 from gatescore.policy.rules import Tool
 from gatescore.score.cards import Finding, Kind
+
+# An enumeration takes long to find a member, and these are asked for at every call.
+_DENY: Final = Effect.DENY
+_UNFINISHED: Final = Outcome.UNFINISHED
+_PROVIDER: Final = Executor.PROVIDER
 
 
 def reconcile(
@@ -25,42 +31,38 @@ def reconcile(
     if executed is None:
         return ()
     findings: list[Finding] = []
-    proposals = {proposal.call.call_id: proposal for proposal in session.proposed or ()}
-    entered: dict[str, int] = {}
+    waiting = {proposal.call.call_id: proposal for proposal in session.proposed or ()}
+    entered: dict[str, Proposal] = {}
+    again: dict[str, int] = {}
     effects: dict[tuple[Tool, str], str] = {}
-    once = any(tool.once_per for layer in policy.layers for tool in layer.tools)
+    once = policy.has_once_per
+    observed = session.proposed is not None
     for execution in executed:
-        call_id = execution.call.call_id
-        entered[call_id] = entered.get(call_id, 0) + 1
-        if session.proposed is not None:
-            _against_proposal(session, execution, proposals.get(call_id), entered[call_id], findings)
+        if observed:
+            call_id = execution.call.call_id
+            proposal = waiting.pop(call_id, None) if execution.proposed else None
+            if proposal is not None:
+                entered[call_id] = proposal
+            if proposal is None or not _same(execution.call, proposal.call):
+                entry = 1
+                if proposal is None and execution.proposed and call_id in entered:
+                    proposal = entered[call_id]
+                    entry = again[call_id] = again.get(call_id, 1) + 1
+                _against_proposal(session, execution, proposal, entry, findings)
         if once:
             _against_effects(policy, session, execution, effects, findings)
-        if execution.outcome is Outcome.UNFINISHED:
-            _found(
-                Kind.UNFINISHED_EXECUTION,
-                session,
-                execution,
-                "it started, and nothing tells of its end",
-                findings,
-            )
-        if execution.executor is Executor.PROVIDER:
-            _found(
-                Kind.PROVIDER_EXECUTED,
-                session,
-                execution,
-                "the model's provider ran it: no guard could",
-                findings,
-            )
-    for proposal, decision in zip(session.proposed or (), proposal_decisions, strict=True):
-        gone = proposal.call.call_id not in entered and not proposal.refused and proposal.selected
-        if gone and decision.effect is not Effect.DENY:
-            evidence = (
-                "authorized, but never entered"
-                if decision.allowed
-                else "waiting for a yes, and never entered"
-            )
-            _found(Kind.ABANDONED_PROPOSAL, session, proposal, evidence, findings)
+        if execution.outcome is _UNFINISHED:
+            evidence = "it started, and nothing tells of its end"
+            _found(Kind.UNFINISHED_EXECUTION, session, execution, evidence, findings)
+        if execution.executor is _PROVIDER:
+            evidence = "the model's provider ran it: no guard could"
+            _found(Kind.PROVIDER_EXECUTED, session, execution, evidence, findings)
+    if waiting:
+        for proposal, decision in zip(session.proposed or (), proposal_decisions, strict=True):
+            gone = proposal.call.call_id in waiting and not proposal.refused and proposal.selected
+            if gone and decision.effect is not _DENY:
+                how = "authorized, but" if decision.allowed else "waiting for a yes, and"
+                _found(Kind.ABANDONED_PROPOSAL, session, proposal, f"{how} never entered", findings)
     return tuple(findings)
 
 
@@ -76,11 +78,12 @@ def _found(
 def _against_proposal(
     session: Session, execution: Execution, proposal: Proposal | None, entry: int, findings: list[Finding]
 ) -> None:
-    if not execution.proposed or proposal is None:
+    """Say what is wrong with an execution that is the *entry*-th of its *proposal*."""
+    if proposal is None:
         _found(Kind.UNPROPOSED_EXECUTION, session, execution, "no proposal joins it", findings)
         return
     entered, bound = execution.call, proposal.call
-    if entered.invalid != bound.invalid or not equal(entered.arguments, bound.arguments):
+    if not _same(entered, bound):
         names = sorted(entered.arguments.keys() | bound.arguments.keys())
         changed = [
             name
@@ -93,6 +96,10 @@ def _against_proposal(
     if entry > 1 and not (execution.attempt is not None and execution.attempt > 1):
         evidence = f"entry {entry} for one proposal, and not recorded as another attempt"
         _found(Kind.DUPLICATE_EXECUTION, session, execution, evidence, findings)
+
+
+def _same(entered: ToolCall, bound: ToolCall) -> bool:
+    return equal(entered.arguments, bound.arguments) and entered.invalid == bound.invalid
 
 
 def _against_effects(

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final, NamedTuple
 
-from gatescore.decide import decide
+from gatescore.decide import decide, decide_each
 from gatescore.history import History, advance
 from gatescore.model import (
     NO_FACTS,
@@ -32,9 +33,12 @@ from gatescore.model import (
 )
 from gatescore.policy import Policy
 
+# An enumeration takes long to find a member.
+_PROPOSAL: Final = Moment.PROPOSAL
+_ENTRY: Final = Moment.ENTRY
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+
+class Judged(NamedTuple):
     """The decisions on the two streams of one session, in the order of each; empty where not observed."""
 
     proposals: Sequence[Decision]
@@ -45,10 +49,8 @@ def judge_session(policy: Policy, session: Session) -> Judged:
     """Judge every proposal and every execution of *session*."""
     proposed, executed = session.proposed or (), session.executed or ()
     if not policy.reads_history:
-        outside = History()
         return Judged(
-            [decide(policy, outside, p.call, _facts(p.time), moment=Moment.PROPOSAL) for p in proposed],
-            [decide(policy, outside, e.call, _facts(e.time)) for e in executed],
+            decide_each(policy, proposed, moment=_PROPOSAL), decide_each(policy, executed, moment=_ENTRY)
         )
     start = _begin(session)
     decisions = _judge_proposals(policy, start, proposed, executed)

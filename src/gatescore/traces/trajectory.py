@@ -138,7 +138,7 @@ def _attributes(value: object) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise _wrong(value, "attributes", "", "an object")
     try:
-        return canonical(value)
+        return canonical(cast("object", value))
     except ArgumentsError as error:
         raise LineError(f"`attributes` cannot be judged, as little as such arguments: {error}") from None
 
@@ -232,7 +232,7 @@ def _approval(value: object, where: str) -> tuple[bool, int | None]:
     where = f"{where}: `approval`"
     if isinstance(value, FlawedObject):
         raise LineError(f"{where}: {value.flaw}")
-    said = cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    said = cast("Mapping[str, Any]", value if isinstance(value, dict) else {})
     by = said.get("by")
     if not isinstance(by, str) or not by.strip():
         raise LineError(f'{where} does not say who agreed: write `{{"by": NAME, "time": TIME}}`')
@@ -271,7 +271,7 @@ def _catalog(value: object) -> frozenset[str] | None:
     names: list[str] = []
     items = cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [None]
     for item in items:
-        name: object = item["name"] if isinstance(item, dict) and "name" in item else item
+        name: object = cast("Mapping[str, Any]", item).get("name") if isinstance(item, dict) else item
         if not isinstance(name, str):
             raise LineError("`catalog` is not a list of tool names: leave it out where they are not known")
         names.append(name)
