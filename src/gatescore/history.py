@@ -84,6 +84,10 @@ class History:
     def __hash__(self) -> int:
         return hash(self._length)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copied, and sent to other processes, as its events: what was folded from them is folded again."""
+        return History, (self.events,)
+
     def advanced(self, event: Event) -> History:
         """The history after one more *event*. See `advance`."""
         log = self._log

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from gatescore.canonical import Json, canonical, is_marked
 from gatescore.errors import ArgumentsError, InputError
-
-EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Effect(StrEnum):
@@ -162,7 +159,7 @@ class Facts:
     """
 
     now: int | None = None
-    budgets: Mapping[str, int] = field(default_factory=lambda: EMPTY)
+    budgets: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 NO_FACTS: Final = Facts()
@@ -246,6 +243,21 @@ class Decision:
 
     def __hash__(self) -> int:
         return hash(self._fields())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copied, and sent to other processes, by its parts: they cannot be set one by one."""
+        made_of = (
+            self.effect,
+            self.rules,
+            self.reason,
+            self.policy_digest,
+            self.errors,
+            self.budgets,
+            self.undecidable,
+            self.invalid,
+            self.stop,
+        )
+        return Decision, made_of
 
     def __repr__(self) -> str:
         shown = ", ".join(
@@ -332,7 +344,7 @@ class Session:
 
     id: str
     principal: str | None = None
-    attributes: Mapping[str, Json] = field(default_factory=lambda: EMPTY)
+    attributes: Mapping[str, Json] = field(default_factory=dict[str, Json])
     catalog: frozenset[str] | None = None
     proposed: Sequence[Proposal] | None = None
     executed: Sequence[Execution] | None = None
@@ -364,7 +376,7 @@ class SessionStarted(Event):
 
     session_id: str
     principal: str | None = None
-    attributes: Mapping[str, Json] = field(default_factory=lambda: EMPTY)
+    attributes: Mapping[str, Json] = field(default_factory=dict[str, Json])
     observed: bool = True
 
 
