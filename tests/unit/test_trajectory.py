@@ -11,7 +11,8 @@ from gatescore.canonical import parse_json
 from gatescore.errors import InputError
 from gatescore.model import Executor, Origin, Outcome, Session
 from gatescore.traces import read_session
-from gatescore.traces.trajectory import LineError, parse_call
+from gatescore.traces.joining import LineError
+from gatescore.traces.trajectory import parse_call
 
 Call = dict[str, Any]
 

@@ -16,7 +16,8 @@ from gatescore.policy import Policy
 from gatescore.report.text import explanation_text
 from gatescore.score.streams import history_of
 from gatescore.traces import read_sessions
-from gatescore.traces.trajectory import LineError, parse_call
+from gatescore.traces.joining import LineError
+from gatescore.traces.trajectory import parse_call
 
 
 def explain(

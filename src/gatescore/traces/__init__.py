@@ -13,7 +13,8 @@ from typing import Any
 from gatescore.errors import InputError, did_you_mean
 from gatescore.model import Session
 from gatescore.traces.inputs import FORMATS, Progress, find_inputs, read_file
-from gatescore.traces.trajectory import LineError, parse_trajectory
+from gatescore.traces.joining import LineError
+from gatescore.traces.trajectory import parse_trajectory
 
 __all__ = ["FORMATS", "find_inputs", "read_session", "read_sessions"]
 

@@ -19,7 +19,8 @@ from typing import BinaryIO, Final, NoReturn
 from gatescore.canonical import parse_json
 from gatescore.errors import InputError
 from gatescore.model import Session
-from gatescore.traces.trajectory import LineError, is_trajectory, parse_trajectory
+from gatescore.traces.joining import LineError
+from gatescore.traces.trajectory import is_trajectory, parse_trajectory
 
 SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 """The files of a folder that are read."""

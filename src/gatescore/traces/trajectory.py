@@ -13,16 +13,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from gatescore.canonical import FlawedObject, Json, canonical, equal
+from gatescore.canonical import FlawedObject, Json, canonical
 from gatescore.errors import ArgumentsError, did_you_mean
 from gatescore.model import Execution, Executor, Origin, Outcome, Proposal, Session, ToolCall
 from gatescore.policy.names import split_qualified
 from gatescore.policy.places import shown
+from gatescore.traces.joining import Candidate, LineError, Raw, Turns, join, queues_of
 
 MISSPELT: Final = ("args", "argument", "parameters", "params", "input", "inputs", "kwargs", "function")
 
@@ -31,55 +30,6 @@ _NOT_SELECTED: Final = "not_selected"
 _REFUSED: Final = ("denied", "rejected", "expired", "invalid")
 _ENDS: Final = ("executed", *_REFUSED, _NOT_SELECTED, "abandoned", *Outcome)
 """What the `outcome` of a proposal may say: its end, or how the execution that it led to came out."""
-
-
-class LineError(ValueError):
-    """What is wrong with a line, in one sentence that names the place in it and the remedy."""
-
-
-@dataclass(slots=True)
-class _Raw:
-    """
-    One call as it stands in a line.
-
-    Attributes:
-        group: What its siblings have in common: the recorded turn, else the message; None for neither.
-        approved: Somebody said yes, by the record.
-        approved_at: When, or None.
-    """
-
-    where: str
-    data: Mapping[str, Any]
-    name: str
-    server: str | None
-    host_id: str | None
-    seq: int | None
-    turn: int | None
-    group: tuple[str, str | int] | None
-    time: int | None
-    approved: bool
-    approved_at: int | None
-
-
-@dataclass(slots=True)
-class _Candidate:
-    """A proposal that executions may join."""
-
-    raw: _Raw
-    call: ToolCall
-    turn: int
-    joined: int = 0
-    entries: list[int | None] = field(default_factory=lambda: [])
-    refused: bool = False
-
-
-@dataclass(slots=True)
-class _Queues:
-    """Proposals in order, found by what an execution can join them with."""
-
-    by_seq: dict[int, _Candidate] = field(default_factory=lambda: {})
-    by_id: defaultdict[tuple[str, str], deque[_Candidate]] = field(default_factory=lambda: defaultdict(deque))
-    by_name: defaultdict[str, list[_Candidate]] = field(default_factory=lambda: defaultdict(list))
 
 
 def is_trajectory(data: object) -> bool:
@@ -128,7 +78,7 @@ def parse_call(data: object, where: str = "the call") -> ToolCall:
         LineError: It has no name, or spells its arguments in another way.
     """
     raw = _raw(data, where)
-    return _tool_call(raw, raw.host_id or "")
+    return raw.tool_call(raw.host_id or "")
 
 
 def _attributes(value: object) -> dict[str, Json]:
@@ -143,7 +93,7 @@ def _attributes(value: object) -> dict[str, Json]:
         raise LineError(f"`attributes` cannot be judged, as little as such arguments: {error}") from None
 
 
-def _calls(data: Mapping[str, Any], key: str) -> list[_Raw] | None:
+def _calls(data: Mapping[str, Any], key: str) -> list[Raw] | None:
     calls: Any = data.get(key)
     if calls is None:
         return None
@@ -153,7 +103,7 @@ def _calls(data: Mapping[str, Any], key: str) -> list[_Raw] | None:
     return [_raw(call, f"call {number} of `{key}`") for number, call in items]
 
 
-def _raw(given: object, where: str) -> _Raw:
+def _raw(given: object, where: str) -> Raw:
     if isinstance(given, FlawedObject):
         raise LineError(f"{where}: {given.flaw}")
     if not isinstance(given, dict):
@@ -184,7 +134,7 @@ def _raw(given: object, where: str) -> _Raw:
         ("turn", turn) if turn is not None else ("message", message) if message not in (None, "") else None
     )
     approved, approved_at = _approval(data.get("approval"), where)
-    return _Raw(
+    return Raw(
         where,
         data,
         name,
@@ -245,7 +195,7 @@ def _approval(value: object, where: str) -> tuple[bool, int | None]:
     return True, _time(said.get("time"), where)
 
 
-def _in_time(raw: _Raw, entry: int | None) -> bool:
+def _in_time(raw: Raw, entry: int | None) -> bool:
     """Whether the yes that *raw* records came before the time of an *entry*, where both are known."""
     return raw.approved and (raw.approved_at is None or entry is None or raw.approved_at <= entry)
 
@@ -278,46 +228,19 @@ def _catalog(value: object) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _tool_call(raw: _Raw, call_id: str) -> ToolCall:
-    data = raw.data
-    arguments = data.get("arguments")
-    if arguments is None:
-        arguments = data.get("input_parameters")
-    return ToolCall(raw.name, arguments, server=raw.server, call_id=call_id, host_call_id=raw.host_id)
-
-
 # The proposed stream
 
 
-@dataclass(slots=True)
-class _Turns:
-    """The turns of a line: as recorded; without, calls of one message are one, others one each."""
-
-    recorded: bool
-    numbers: dict[object, int] = field(default_factory=lambda: {})
-
-    def of_proposal(self, raw: _Raw, position: int) -> int:
-        if self.recorded:
-            return raw.turn or 0
-        return self.numbers.setdefault(position if raw.group is None else raw.group, len(self.numbers))
-
-    def of_execution(self, raw: _Raw, before: int) -> int:
-        """The turn of an execution that no proposal joins; without one, that of the execution *before*."""
-        if self.recorded:
-            return before if raw.turn is None else raw.turn
-        return self.numbers.get(raw.group, before)
-
-
-def _candidates(raws: list[_Raw]) -> tuple[list[_Candidate], _Turns]:
-    turns = _Turns(recorded=all(raw.turn is not None for raw in raws))
+def _candidates(raws: list[Raw]) -> tuple[list[Candidate], Turns]:
+    turns = Turns(recorded=all(raw.turn is not None for raw in raws))
     taken: set[str] = set()
     return [
-        _Candidate(raw, _tool_call(raw, _own_id(raw, position, taken)), turns.of_proposal(raw, position))
+        Candidate(raw, raw.tool_call(_own_id(raw, position, taken)), turns.of_proposal(raw, position))
         for position, raw in enumerate(raws)
     ], turns
 
 
-def _own_id(raw: _Raw, position: int, taken: set[str]) -> str:
+def _own_id(raw: Raw, position: int, taken: set[str]) -> str:
     """An id that is unique in the session: the host's where it is, else the host's or none with a number."""
     own = raw.host_id or f"#{position if raw.seq is None else raw.seq}"
     number = 2
@@ -328,7 +251,7 @@ def _own_id(raw: _Raw, position: int, taken: set[str]) -> str:
     return unique
 
 
-def _proposal(candidate: _Candidate) -> Proposal:
+def _proposal(candidate: Candidate) -> Proposal:
     raw = candidate.raw
     origin = raw.data.get("origin")
     outcome = raw.data.get("outcome")
@@ -353,23 +276,23 @@ def _proposal(candidate: _Candidate) -> Proposal:
 
 
 def _executions(
-    raws: list[_Raw], candidates: list[_Candidate], turns: _Turns
-) -> tuple[list[Execution], list[_Candidate]]:
+    raws: list[Raw], candidates: list[Candidate], turns: Turns
+) -> tuple[list[Execution], list[Candidate]]:
     """The executions, joined to proposals; and refused calls that nothing else shows to have been proposed."""
-    queues = _queues(candidates)
+    queues = queues_of(candidates)
     taken = {candidate.call.call_id for candidate in candidates}
     executions: list[Execution] = []
-    refused: list[_Candidate] = []
+    refused: list[Candidate] = []
     turn = min((candidate.turn for candidate in candidates), default=0) - 1
     for position, raw in enumerate(raws):
         invoked = raw.data.get("invoked")
         if invoked is not None and not isinstance(invoked, bool):
             raise _wrong(invoked, "invoked", raw.where, "true or false")
-        candidate = _join(raw, queues)
+        candidate = join(raw, queues)
         turn = candidate.turn if candidate is not None else turns.of_execution(raw, turn)
         if invoked is False:
             if candidate is None:
-                candidate = _Candidate(raw, _tool_call(raw, _own_id(raw, position, taken)), turn)
+                candidate = Candidate(raw, raw.tool_call(_own_id(raw, position, taken)), turn)
                 refused.append(candidate)
             candidate.refused = True
             continue
@@ -380,69 +303,7 @@ def _executions(
     return executions, refused
 
 
-def _queues(candidates: list[_Candidate]) -> _Queues:
-    queues = _Queues()
-    for candidate in candidates:
-        raw = candidate.raw
-        if raw.seq is not None:
-            first = queues.by_seq.setdefault(raw.seq, candidate)
-            if first is not candidate:
-                again = f"`seq` is `{raw.seq}`, as in {first.raw.where}"
-                raise LineError(f"{raw.where}: {again}: number each proposal of a session once")
-        if raw.host_id is not None:
-            queues.by_id[raw.host_id, raw.name].append(candidate)
-        queues.by_name[raw.name].append(candidate)
-    return queues
-
-
-def _join(raw: _Raw, queues: _Queues) -> _Candidate | None:
-    """The proposal that an execution belongs to: by `seq`, else by `id`, else by name and arguments."""
-    found: _Candidate | None = None
-    if raw.seq is not None and queues.by_seq:
-        found = queues.by_seq.get(raw.seq)
-        if found is not None and not _same_tool(found.raw, raw):
-            found = None
-    elif queue := queues.by_id.get((raw.host_id or "", raw.name)):
-        found = _first(raw, queue)
-    else:
-        found = _same_call(raw, queues.by_name.get(raw.name, []))
-    if found is not None:
-        found.joined += 1
-    return found
-
-
-def _first(raw: _Raw, queue: deque[_Candidate]) -> _Candidate | None:
-    """First in, first out; the last one stays, so that a second entry is seen to be its own."""
-    while len(queue) > 1 and queue[0].joined:
-        queue.popleft()
-    waiting = (candidate for candidate in queue if not candidate.joined and _same_tool(candidate.raw, raw))
-    last = queue[-1]
-    return next(waiting, last if _same_tool(last.raw, raw) else None)
-
-
-def _same_tool(left: _Raw, right: _Raw) -> bool:
-    """One name, and no two servers; a record may say the server in one of the streams alone."""
-    return left.name == right.name and (
-        left.server == right.server or left.server is None or right.server is None
-    )
-
-
-def _same_call(raw: _Raw, candidates: list[_Candidate]) -> _Candidate | None:
-    call = _tool_call(raw, "")
-    for candidate in candidates:
-        # An id on both sides that differs says that they are two calls.
-        comparable = raw.host_id is None or candidate.raw.host_id is None
-        waiting = comparable and not candidate.joined and _same_tool(candidate.raw, raw)
-        if waiting and _same_arguments(candidate.call, call):
-            return candidate
-    return None
-
-
-def _same_arguments(left: ToolCall, right: ToolCall) -> bool:
-    return left.invalid is None and right.invalid is None and equal(left.arguments, right.arguments)
-
-
-def _execution(raw: _Raw, call_id: str, turn: int, *, proposed: bool) -> Execution:
+def _execution(raw: Raw, call_id: str, turn: int, *, proposed: bool) -> Execution:
     data = raw.data
     outcome = Outcome.SUCCEEDED if data.get("error") is None else Outcome.FAILED
     if data.get("outcome") is not None:
@@ -451,7 +312,7 @@ def _execution(raw: _Raw, call_id: str, turn: int, *, proposed: bool) -> Executi
         outcome = outcome if recorded is Outcome.SUCCEEDED else recorded
     executor = data.get("executor")
     return Execution(
-        call=_tool_call(raw, call_id),
+        call=raw.tool_call(call_id),
         proposed=proposed,
         turn=turn,
         attempt=_whole(data.get("attempt"), "attempt", raw.where),
