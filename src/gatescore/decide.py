@@ -158,13 +158,14 @@ def _judge_arguments(
 ) -> Decision:
     """Judge a call of which nothing but name and arguments decides: equal truths, equal decision."""
     truths: list[Truths] = []
+    errors: list[str] = []
     for rule, names in rules:
         condition = rule.args
         if condition is None:
             truths.append(names)
             continue
-        value = condition.judge(call.arguments, opaque=call.opaque)
-        if value == INDETERMINATE:
+        value = condition.judge(call.arguments, errors, opaque=call.opaque)
+        if value == INDETERMINATE or errors:
             # What could not be judged is told, and differs from call to call.
             return _judge(policy, plan, History(), call, NO_FACTS, Moment.ENTRY)
         truths.append(value)

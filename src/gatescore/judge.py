@@ -76,11 +76,11 @@ def judge_args(case: Case, rule: Rule) -> Truths:
     condition = rule.args
     if condition is None:
         return TRUE
-    truths = judge_arguments(condition, case.call)
-    if truths == INDETERMINATE:
-        case.errors.append(
-            f"`{rule.id}`: {condition.indeterminate_text(case.call.arguments, opaque=case.call.opaque)}"
-        )
+    errors: list[str] = []
+    truths = judge_arguments(condition, case.call, errors)
+    if truths == INDETERMINATE and not errors:
+        errors.append(condition.indeterminate_text(case.call.arguments, opaque=case.call.opaque))
+    case.errors.extend(f"`{rule.id}`: {error}" for error in errors)
     return truths
 
 
