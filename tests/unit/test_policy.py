@@ -792,6 +792,19 @@ def test_a_cycle_of_files_is_refused_where_it_closes(through: list[str], tmp_pat
     assert closing == Path(str(caught.value.source)).name
 
 
+def test_a_cycle_below_the_first_file_is_refused(tmp_path: Path):
+    """The first file need not be a part of it."""
+    for name, extends in itertools.pairwise("abcb"):
+        written(tmp_path, name, f"allowed_tools: []\nextends: {extends}\n")
+
+    with pytest.raises(PolicyError) as caught:
+        Policy.load(tmp_path / "a")
+
+    assert f"{tmp_path / 'c'}:2:10: `b` extends this file in turn: a policy cannot extend itself" == str(
+        caught.value
+    )
+
+
 def test_a_missing_file_is_told_by_its_own_name(tmp_path: Path):
     """A policy without its base would allow more."""
     file = written(tmp_path, "app.yaml", "extends: [base.yaml]\ndefault: allow\n")

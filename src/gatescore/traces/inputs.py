@@ -67,12 +67,14 @@ def _files_in(folder: str) -> list[str]:
     def refuse(error: OSError) -> NoReturn:
         raise unreadable(error, error.filename or folder) from None
 
-    files = sorted(
-        os.path.join(inner, file)
-        for inner, _, files in os.walk(folder, onerror=refuse)
-        for file in files
-        if file.endswith(SUFFIXES)
-    )
+    files: list[str] = []
+    seen: set[str] = set()
+    for inner, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        # A link to a folder is followed, and one that leads round in a circle only once.
+        seen.add(os.path.realpath(inner))
+        folders[:] = [name for name in folders if os.path.realpath(os.path.join(inner, name)) not in seen]
+        files.extend(os.path.join(inner, name) for name in names if name.endswith(SUFFIXES))
+    files.sort()
     if not files:
         raise InputError("the folder holds no " + " or ".join(SUFFIXES) + " file", source=folder)
     return files
