@@ -78,9 +78,17 @@ class InputError(GatescoreError, ValueError):
         self.source = source
         self.line = line
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copied and pickled with its place, which is not among the arguments of exceptions."""
+        return _input_error, (self.message, self.source, self.line)
+
     def __str__(self) -> str:
         where = self.source if self.line is None else f"{self.source}:{self.line}"
         return f"{where}: {self.message}"
+
+
+def _input_error(message: str, source: str, line: int | None) -> InputError:
+    return InputError(message, source=source, line=line)
 
 
 class ScoreError(GatescoreError, ValueError):

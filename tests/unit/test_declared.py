@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import pytest
 from hypothesis import given
@@ -293,3 +294,23 @@ def test_no_schema_does_more_than_be_refused(schema: dict[str, Json]):
         except PolicyError:
             continue
         schemas.unfit({"x": 1}, None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"propertes": {"x": {"type": "string"}}}, "unknown keyword `propertes`"),
+        ({"properties": {"x": {"tpe": "string"}}}, "did you mean `type`?"),
+        ({"properties": {"x": {"anyOf": [{"maxium": 1}]}}}, "did you mean `maximum`?"),
+    ],
+)
+def test_a_misspelt_keyword_is_refused(schema: dict[str, object], message: str) -> None:
+    """A validator passes over it, and a `when` would go on without the type it counts on."""
+    with pytest.raises(PolicyError, match=re.escape(message)):
+        ArgumentSchemas.compile(schema, ())
+
+
+def test_names_of_arguments_are_no_keywords() -> None:
+    schemas = ArgumentSchemas.compile({"properties": {"tpe": {"type": "string", "x-note": 1}}}, ())
+
+    assert "tpe" == schemas.unfit({"tpe": 1}, None)

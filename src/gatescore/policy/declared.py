@@ -18,7 +18,8 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from gatescore.canonical import Json
-from gatescore.errors import Path, PolicyError
+from gatescore.errors import Path, PolicyError, did_you_mean
+from gatescore.policy.places import shown
 from gatescore.policy.schema_check import plain_copy
 
 _DRAFTS: Final = frozenset(
@@ -31,8 +32,80 @@ _DRAFTS: Final = frozenset(
     )
 )
 _REFERENCES: Final = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
-_DATA: Final = frozenset(("const", "enum", "default", "example", "examples"))
-_NAMED: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_DATA: Final = frozenset(("const", "enum", "default", "example", "examples", "$vocabulary"))
+_NAMED: Final = frozenset(
+    [
+        "properties",
+        "patternProperties",
+        "dependentSchemas",
+        "dependentRequired",
+        "dependencies",
+        "$defs",
+        "definitions",
+    ]
+)
+_KEYWORDS: Final = (
+    _REFERENCES
+    | _DATA
+    | _NAMED
+    | frozenset(
+        [
+            "$schema",
+            "$id",
+            "id",
+            "$anchor",
+            "$dynamicAnchor",
+            "$recursiveAnchor",
+            "$comment",
+            "type",
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+            "maxLength",
+            "minLength",
+            "pattern",
+            "format",
+            "items",
+            "prefixItems",
+            "additionalItems",
+            "contains",
+            "minContains",
+            "maxContains",
+            "maxItems",
+            "minItems",
+            "uniqueItems",
+            "unevaluatedItems",
+            "additionalProperties",
+            "propertyNames",
+            "required",
+            "maxProperties",
+            "minProperties",
+            "unevaluatedProperties",
+            "allOf",
+            "anyOf",
+            "oneOf",
+            "not",
+            "if",
+            "then",
+            "else",
+            "title",
+            "description",
+            "deprecated",
+            "readOnly",
+            "writeOnly",
+            "contentEncoding",
+            "contentMediaType",
+            "contentSchema",
+            "nullable",
+            "discriminator",
+            "xml",
+            "externalDocs",
+        ]
+    )
+)
+"""The keywords of all drafts: a validator passes over any other, and with it over what was meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +215,9 @@ def _check_places(schema: dict[str, Json], path: Path) -> None:
         elif isinstance(value, dict):
             for key, item in value.items():
                 place = (*at, key)
+                if keywords and key not in _KEYWORDS and not key.startswith("x-"):
+                    message = f"unknown keyword {shown(key)} in a declared schema: {_remedy(key)}"
+                    raise PolicyError(message, path=place, key=True)
                 if keywords and key == "$schema" and not _is_draft(item):
                     message = "unknown version of JSON Schema: leave `$schema` out for 2020-12"
                     raise PolicyError(message, path=place)
@@ -149,6 +225,11 @@ def _check_places(schema: dict[str, Json], path: Path) -> None:
                     _check_reference(schema, item, place)
                 if not (keywords and key in _DATA):
                     pending.append((item, place, not (keywords and key in _NAMED)))
+
+
+def _remedy(key: str) -> str:
+    hint = did_you_mean(key, _KEYWORDS)
+    return hint if hint.startswith("did") else "leave it out, or let its name begin with `x-`"
 
 
 def _check_reference(schema: Json, reference: str, path: Path) -> None:

@@ -69,7 +69,9 @@ def read_document(path: Filename) -> Document:
         with open(source, "rb") as file:  # noqa: PTH123 - `pathlib` would be one more import of the core
             raw = file.read()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        reason = (
+            (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        )
         raise PolicyError(f"the policy cannot be read: {reason.lower()}").located(
             source, None, None
         ) from error
