@@ -282,6 +282,8 @@ def _policy(
 
 
 def _check_threshold(threshold: object) -> None:
+    if type(threshold) is float and 0.0 <= threshold <= 1.0:  # as nearly always
+        return
     numeric = isinstance(threshold, (int, float)) and not isinstance(threshold, bool) and 0 <= threshold <= 1
     if not numeric:  # nor is NaN, of which no comparison is true
         raise ScoreError(f"threshold `{threshold}` is not a number from 0 to 1")

@@ -8,11 +8,12 @@ check says it. Source: DESIGN, "Reconciliation".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gatescore.canonical import equal
 from gatescore.correlation import joined, values_of
-from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session, ToolCall
+from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session
 from gatescore.policy import Policy
 from gatescore.policy.rules import Tool
 from gatescore.score.cards import Finding, Kind
@@ -32,23 +33,18 @@ def reconcile(
         return ()
     findings: list[Finding] = []
     waiting = {proposal.call.call_id: proposal for proposal in session.proposed or ()}
-    entered: dict[str, Proposal] = {}
-    again: dict[str, int] = {}
+    entries: dict[str, _Entries] = {}
     effects: dict[tuple[Tool, str], str] = {}
     once = policy.has_once_per
     observed = session.proposed is not None
     for execution in executed:
         if observed:
-            call_id = execution.call.call_id
-            proposal = waiting.pop(call_id, None) if execution.proposed else None
-            if proposal is not None:
-                entered[call_id] = proposal
-            if proposal is None or not _same(execution.call, proposal.call):
-                entry = 1
-                if proposal is None and execution.proposed and call_id in entered:
-                    proposal = entered[call_id]
-                    entry = again[call_id] = again.get(call_id, 1) + 1
-                _against_proposal(session, execution, proposal, entry, findings)
+            call = execution.call
+            proposal = waiting.pop(call.call_id, None) if execution.proposed else None
+            if proposal is None:
+                _without_first_entry(session, execution, entries, findings)
+            elif not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
+                _altered(session, execution, proposal, findings)
         if once:
             _against_effects(policy, session, execution, effects, findings)
         if execution.outcome is _UNFINISHED:
@@ -66,6 +62,14 @@ def reconcile(
     return tuple(findings)
 
 
+@dataclass(slots=True)
+class _Entries:
+    """How often one proposal has been entered; what is counted here is at least the second time."""
+
+    proposal: Proposal
+    count: int = 1
+
+
 def _found(
     kind: Kind, session: Session, what: Execution | Proposal, evidence: str, findings: list[Finding]
 ) -> None:
@@ -75,31 +79,35 @@ def _found(
     )
 
 
-def _against_proposal(
-    session: Session, execution: Execution, proposal: Proposal | None, entry: int, findings: list[Finding]
+def _without_first_entry(
+    session: Session, execution: Execution, entries: dict[str, _Entries], findings: list[Finding]
 ) -> None:
-    """Say what is wrong with an execution that is the *entry*-th of its *proposal*."""
-    if proposal is None:
+    """Say what an execution is that enters no proposal for the first time; *entries* is filled when it is needed."""
+    call = execution.call
+    if not entries:
+        entries.update({other.call.call_id: _Entries(other) for other in session.proposed or ()})
+    entered = entries.get(call.call_id) if execution.proposed else None
+    if entered is None:
         _found(Kind.UNPROPOSED_EXECUTION, session, execution, "no proposal joins it", findings)
         return
-    entered, bound = execution.call, proposal.call
-    if not _same(entered, bound):
-        names = sorted(entered.arguments.keys() | bound.arguments.keys())
-        changed = [
-            name
-            for name in names
-            if (name in entered.arguments) != (name in bound.arguments)
-            or not equal(entered.arguments.get(name), bound.arguments.get(name))
-        ]
-        evidence = "changed since the proposal: " + (", ".join(f"`{name}`" for name in changed) or "all")
-        _found(Kind.ALTERED_ARGUMENTS, session, execution, evidence, findings)
-    if entry > 1 and not (execution.attempt is not None and execution.attempt > 1):
-        evidence = f"entry {entry} for one proposal, and not recorded as another attempt"
+    proposal = entered.proposal
+    if not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
+        _altered(session, execution, proposal, findings)
+    entered.count += 1
+    if execution.attempt is None or execution.attempt < 2:
+        evidence = f"entry {entered.count} for one proposal, and not recorded as another attempt"
         _found(Kind.DUPLICATE_EXECUTION, session, execution, evidence, findings)
 
 
-def _same(entered: ToolCall, bound: ToolCall) -> bool:
-    return equal(entered.arguments, bound.arguments) and entered.invalid == bound.invalid
+def _altered(session: Session, execution: Execution, proposal: Proposal, findings: list[Finding]) -> None:
+    entered, bound = execution.call.arguments, proposal.call.arguments
+    changed = [
+        f"`{name}`"
+        for name in sorted(entered.keys() | bound.keys())
+        if (name in entered) != (name in bound) or not equal(entered.get(name), bound.get(name))
+    ]
+    evidence = "changed since the proposal: " + (", ".join(changed) or "all")
+    _found(Kind.ALTERED_ARGUMENTS, session, execution, evidence, findings)
 
 
 def _against_effects(
