@@ -47,6 +47,7 @@ class _LayerPlan:
 
     layer: Layer
     tool: Tool | None
+    once: tuple[Tool, ...]
     rules: tuple[tuple[Rule, Truths], ...]
     errors: tuple[str, ...]
     static: bool
@@ -182,11 +183,13 @@ def _plan_layer(layer: Layer, server: str | None, name: str) -> _LayerPlan:
     tool = layer.tool(server, name)
     rules = tuple(layer.rules_for(server, name, tool))
     errors = tuple(_selector_error(rule, name) for rule, truths in rules if truths == INDETERMINATE)
-    timeless = not (layer.can_stop or (tool is not None and tool.once_per))
+    once = tuple(meant for meant in layer.restricting_tools(server, name) if meant.once_per)
+    timeless = not (layer.can_stop or once)
     by_arguments = timeless and not any(rule.when or rule.after or rule.limit for rule, _ in rules)
     return _LayerPlan(
         layer=layer,
         tool=tool,
+        once=once,
         rules=rules,
         errors=errors,
         static=by_arguments and not any(rule.conditional for rule, _ in rules),
@@ -250,10 +253,10 @@ def _verdict(part: _LayerPlan, case: Case) -> _Verdict:
             over = AND[value][judge_limit(case, rule, rule.limit)]
             match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))
             case.stop = case.stop or (rule.limit.stop and not over & FALSE)
-    if part.tool is not None and part.tool.once_per:
-        named = ", ".join(f"`{name}`" for name in part.tool.once_per)
-        repeat = judge_repeat(case, part.tool)
-        match(Effect.DENY, repeat, f"once_per:{part.tool.name.text}", f"it runs only once for each {named}")
+    for tool in part.once:
+        named = ", ".join(f"`{name}`" for name in tool.once_per)
+        repeat = judge_repeat(case, tool)
+        match(Effect.DENY, repeat, f"once_per:{tool.name.text}", f"it runs only once for each {named}")
 
     bits = _possible(truths[Effect.DENY], truths[Effect.ASK], truths[Effect.ALLOW], part.layer.default)
     needed = TRUE if bits == _ALLOW else _MAY

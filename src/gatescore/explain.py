@@ -37,7 +37,9 @@ class Part:
 
     @property
     def word(self) -> str:
-        """Its truth in one word."""
+        """Its truth in one word; of a budget, whether it is spent."""
+        if self.name == "limit":
+            return "not spent" if self.truths == FALSE else "spent" if self.truths == TRUE else "unclear"
         return _WORDS.get(self.truths, "undecidable")
 
 
@@ -114,8 +116,8 @@ def explain(
         case = Case(layer, tool, history.state(layer), call, facts, moment)
         rules = layer.rules_for(call.server, call.name, tool)
         readings.extend(_reading(case, rule, names, decision) for rule, names in rules)
-        if tool is not None and tool.once_per:
-            readings.append(_once(case, tool, decision))
+        once = layer.restricting_tools(call.server, call.name)
+        readings.extend(_once(case, meant, decision) for meant in once if meant.once_per)
         others += len(layer.rules) - len(rules)
     nearest = None if decision.effect is Effect.ALLOW else _nearest(readings)
     similar = None if readings or decision.allowed else _similar(policy, call.name)

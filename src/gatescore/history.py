@@ -265,8 +265,9 @@ class State:
 
         layer = self.layer
         tool = layer.tool(call.server, call.name)
-        if tool is not None and tool.labels:
-            self.labels |= tool.labels
+        tools = layer.restricting_tools(call.server, call.name) if layer.tools else ()
+        for meant in tools:
+            self.labels |= meant.labels or frozenset()
         running = _Open(call, self.folded)
         self._open[call.call_id] = running
         for after in layer.afters:
@@ -281,11 +282,12 @@ class State:
                 self._add(after.index, values, truths, earlier)
             else:
                 running.evidence.append((after.index, values, truths))
-        if tool is not None and tool.once_per:
-            values = values_of(call, tool.once_per)
-            for calls in self._effects[tool].at(values):
-                calls[call.call_id] = calls.get(call.call_id, 0) + 1
-            running.effects.append((tool, values))
+        for meant in tools:
+            if meant.once_per:
+                values = values_of(call, meant.once_per)
+                for calls in self._effects[meant].at(values):
+                    calls[call.call_id] = calls.get(call.call_id, 0) + 1
+                running.effects.append((meant, values))
 
     def _finished(self, event: Finished) -> None:
         running = self._open.pop(event.call_id, None)

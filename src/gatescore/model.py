@@ -112,7 +112,9 @@ class ToolCall:
             values = canonical(arguments)
         except ArgumentsError as error:
             invalid, values = str(error), {}
-        if not name:
+        if not isinstance(name, str):
+            invalid, name = "the name of the call is not text", ""
+        elif not name:
             invalid = "the call has no name"
         put = object.__setattr__
         put(self, "name", name)

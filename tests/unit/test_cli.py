@@ -16,7 +16,12 @@ from unittest import mock
 import pytest
 
 from gatescore import cli
+from gatescore.cli.output import check_output
+from gatescore.errors import InputError
 from gatescore.policy import Policy
+from gatescore.report.text import permission_text
+from gatescore.score import score_permissions
+from gatescore.traces import read_session
 
 PROGRAM = (sys.executable, "-c", "from gatescore.cli import main; main()")
 COLOURED = {"CLICOLOR_FORCE", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE"}
@@ -1054,3 +1059,24 @@ def test_a_reader_that_stops_reading_is_no_error(write: Write, output: str):
     assert b"" == process.stderr.read()
     assert 1 == process.wait()
     process.stderr.close()
+
+
+def test_the_output_is_no_file_that_is_read(tmp_path: Path) -> None:
+    """A report must not replace the only recording, or the policy."""
+    recording, policy = tmp_path / "r.jsonl", tmp_path / "p.yaml"
+    recording.write_text('{"proposed": [], "executed": []}\n', encoding="utf-8")
+    policy.write_text("allowed_tools: [a]\n", encoding="utf-8")
+
+    for target in (recording, policy):
+        before = target.read_text(encoding="utf-8")
+        with pytest.raises(InputError, match="name another file"):
+            check_output(str(target), [str(policy), str(recording)])
+        assert before == target.read_text(encoding="utf-8")
+
+
+def test_calls_that_look_alike_each_have_a_row() -> None:
+    """A count and a list that differ make both unbelievable."""
+    line = {"id": "s", "proposed": [{"id": "1", "name": "rm"}], "executed": []}
+    card = score_permissions([read_session(line), read_session(line)], Policy(allowed_tools=["a"]))
+
+    assert 2 == sum(row.startswith("s ") for row in permission_text(card).splitlines())

@@ -411,7 +411,10 @@ def test_a_failure_while_reading_is_an_error_and_not_the_end(monkeypatch: pytest
         yield GOOD.encode()
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=lines()))
+    reading = lines()
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(buffer=SimpleNamespace(readline=lambda _: next(reading)))
+    )
     sessions = read_sessions("-")
 
     assert "s1" == next(sessions).id
@@ -479,3 +482,37 @@ def test_inputs_are_found_without_being_opened(write: Write, tmp_path: Path):
     first, second = write(GOOD, "a.jsonl"), write(b"\0", "b.json")
 
     assert [str(first), str(second)] == find_inputs([str(tmp_path)])
+
+
+def test_a_glob_that_matches_a_folder_means_what_is_in_it(write: Write, tmp_path: Path):
+    """The session that matters may be one level down."""
+    write(GOOD, "top.jsonl")
+    write(OTHER, "sub/inner.jsonl")
+
+    assert ["s1", "s2"] == sorted(session.id for session in read_sessions(str(tmp_path / "*")))
+
+
+def test_rotated_and_compressed_recordings_of_a_folder_are_read(write: Write, tmp_path: Path):
+    write(GOOD, "run.jsonl.1")
+    (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(OTHER.encode()))
+    write("notes", "README.md")
+
+    assert ["s1", "s2"] == sorted(session.id for session in read_sessions(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda raw: raw[:-9], lambda raw: b"no gzip at all"], ids=["cut", "foreign"]
+)
+def test_a_damaged_compressed_file_is_told(damage: Callable[[bytes], bytes], tmp_path: Path):
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(damage(gzip.compress(GOOD.encode() * 100)))
+
+    with pytest.raises(InputError, match="cannot be read"):
+        list(read_sessions(path))
+
+
+def test_a_file_without_line_ends_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, write: Write):
+    monkeypatch.setattr("gatescore.traces.inputs._MAX_LINE", 1000)
+
+    with pytest.raises(InputError, match="longer than 1,000 bytes"):
+        list(read_sessions(write("x" * 5000, "a.jsonl")))

@@ -263,7 +263,7 @@ def test_a_glob_in_a_deny_reaches_over_segments(pattern: str, name: str, truth: 
         ("mcp:kb/delete", "kb", "admin.delete", TRUE),
         ("mcp:kb/delete", "other", "delete", FALSE),
         ("mcp:kb/delete", LOCAL, "delete", FALSE),
-        ("mcp:kb/delete", LOCAL, "mcp:kb/delete", FALSE),
+        ("mcp:kb/delete", LOCAL, "mcp:kb/delete", TRUE),
         ("mcp:k*/d*", "kb", "delete", TRUE),
         ("mcp:*/delete", "a/b", "delete", TRUE),
         ("mcp:kb/*", "kb", "a/b", TRUE),

@@ -407,9 +407,59 @@ def test_a_list_of_calls_is_the_proposed_stream_unless_said_otherwise():
 
 
 def test_an_empty_list_of_calls_is_one_in_which_nothing_was_called():
+    """Nothing was called: no boundary could be crossed."""
+    for card in (
+        score_permissions([], allowed_tools=["a"]),
+        score_permissions([], LOOK_UP, stream="proposed"),
+    ):
+        assert (1.0, 0, True) == (card.planner.score, card.planner.total, card.passed)
+
+
+def test_an_empty_list_under_a_policy_is_no_sessions():
+    """A filter that found no session must not look like a run in which all was well."""
     card = score_permissions([], LOOK_UP)
 
-    assert (1.0, 0, True) == (card.planner.score, card.planner.total, card.passed)
+    assert (None, False, []) == (card.planner.score, card.passed, list(card.sessions))
+
+
+@pytest.mark.parametrize(
+    "called",
+    [{"name": "Read"}, {"name": "read\u200b"}, {"name": "mcp__d__read"}, {"name": "read", "server": "d"}],
+)
+def test_taint_and_once_only_effects_are_not_lost_by_a_spelling(called: dict[str, Any]):
+    """They restrict, so that names are read as a deny reads them."""
+    taint = Policy.from_dict(
+        {
+            "default": "allow",
+            "tools": {"read": {"labels": ["untrusted"]}, "send": {"labels": ["external"]}},
+            "rules": [{"deny": "send", "when": 'session.labels.exists(l, l == "untrusted")'}],
+        }
+    )
+    calls: list[dict[str, Any]] = [{"id": "1", **called}, {"id": "2", "name": "send"}]
+    card = score_permissions(read_session({"proposed": calls, "executed": calls}), taint)
+    assert ["send"] == [call.tool for call in card.execution.unauthorized]
+
+    once = Policy.from_dict({"default": "allow", "tools": {"read": {"once_per": ["o"]}}, "rules": []})
+    calls = [{"id": "1", "name": "read", "arguments": {"o": 1}}, {"id": "2", **called, "arguments": {"o": 1}}]
+    card = score_permissions(read_session({"proposed": calls, "executed": calls}), once)
+    assert ["2"] == [call.call_id for call in card.execution.unauthorized]
+    assert ["duplicate_execution"] == [finding.kind for finding in card.reconciliation]
+
+
+def test_another_entry_with_the_same_attempt_is_a_duplicate():
+    call = {"id": "1", "name": "a"}
+    line = {"proposed": [call], "executed": [{**call, "attempt": 2}, {**call, "attempt": 2}]}
+    card = score_permissions(read_session(line), allowed_tools=["a"])
+
+    assert ["duplicate_execution"] == [finding.kind for finding in card.reconciliation]
+
+
+@pytest.mark.parametrize("server", ["", "other"])
+@pytest.mark.parametrize("name", ["mcp:kb/x", "mcp__kb__x"])
+def test_what_a_name_says_of_its_server_counts_against_it(name: str, server: str):
+    policy = Policy(denied_tools=["mcp:kb/x"], default="allow")
+
+    assert 1 == len(score_permissions([{"name": name, "server": server}], policy).planner.unauthorized)
 
 
 def test_a_check_of_the_other_stream_of_a_list_of_calls_fails():

@@ -419,7 +419,7 @@ FAULTS: list[tuple[str, str]] = [
     ("rules: [{ask: a, approval: ¦{}}]", "`approval` is empty: write `{attempts: 2}` or leave it out"),
     ("rules: [{ask: a, approval: {¦attempt: 2}}]", "unknown key `attempt`: did you mean `attempts`?"),
     ("rules: [{ask: a, approval: {attempts: ¦0}}]", "the number `0` is not a count: write a whole number from 1"),
-    ("rules: [{ask: a, approval: {attempts: ¦two}}]", "`two` is not a count: write a whole number from 1"),
+    ("rules: [{ask: a, approval: {attempts: ¦two}}]", "the text `two` is not a count: write a whole number from 1"),
     # after
     ("rules: [{allow: a, after: ¦b}]", f"`after` is a mapping {AFTER}, not the text `b`"),
     ("rules: [{allow: a, after: ¦{}}]", "`after` names no tool: write `tool: NAME`"),

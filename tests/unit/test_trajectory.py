@@ -610,16 +610,42 @@ def test_the_approval_of_a_proposal_is_no_yes_if_it_came_after_the_entry(given: 
         ({"outcome": "cancelled"}, Outcome.CANCELLED),
         ({"outcome": "unfinished"}, Outcome.UNFINISHED),
         ({"outcome": None, "error": "x"}, Outcome.FAILED),
-        ({"outcome": "succeeded", "error": "x"}, Outcome.FAILED),
         ({"outcome": "cancelled", "error": "x"}, Outcome.CANCELLED),
     ],
 )
 def test_an_execution_succeeded_only_if_nothing_in_the_record_speaks_against_it(keys: Call, outcome: Outcome):
-    """A later call may be allowed because this one succeeded, so that a contradiction is no success."""
+    """A later call may be allowed because this one succeeded."""
     session = read(executed=[call(**keys)])
 
     assert session.executed is not None
     assert outcome is session.executed[0].outcome
+
+
+def test_an_error_beside_a_success_is_refused():
+    """Either of the two would decide something: what may follow, or what may be repeated."""
+    with pytest.raises(InputError, match="keep the one that is true"):
+        read(executed=[call(outcome="succeeded", error="x")])
+
+
+@pytest.mark.parametrize("attempt", [0, -1])
+def test_attempts_count_from_one(attempt: int):
+    with pytest.raises(InputError, match="a number from 1"):
+        read(executed=[call(attempt=attempt)])
+
+
+@pytest.mark.parametrize(("given", "valid"), [(5, False), (10, True), (15, True), (25, False)])
+def test_a_yes_comes_between_the_proposal_and_the_entry(given: int, valid: bool):
+    """Nobody can agree to a call that does not exist yet, and after the entry it is no gate."""
+    yes = {"by": "ann", "time": given}
+    for proposed, executed in (
+        (call(id="1", time=10, approval=yes), call(id="1", time=20)),
+        (call(id="1", time=10), call(id="1", time=20, approval=yes)),
+    ):
+        session = read(proposed=[proposed], executed=[executed])
+
+        assert session.proposed is not None
+        assert session.executed is not None
+        assert valid == (session.proposed[0].approved or session.executed[0].approved)
 
 
 @pytest.mark.parametrize(

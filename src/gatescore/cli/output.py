@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -41,8 +42,8 @@ def terminal() -> tuple[int | None, bool]:
     return shutil.get_terminal_size().columns, not plain
 
 
-def check_output(file: str | None) -> None:
-    """Refuse a file that cannot be written, before any work is done."""
+def check_output(file: str | None, inputs: Sequence[str] = ()) -> None:
+    """Refuse a file that cannot be written, or that is one of *inputs*, before any work is done."""
     if file is None:
         return
     if not file:
@@ -52,6 +53,8 @@ def check_output(file: str | None) -> None:
         raise InputError("cannot be written: it is a folder", source=file)
     if not path.parent.is_dir():
         raise InputError("cannot be written: its folder does not exist", source=file)
+    if any(path == Path(name).resolve() for name in inputs):
+        raise InputError("cannot be written: it is read in the same run, so name another file", source=file)
 
 
 def write(text: str, file: str | None = None) -> None:

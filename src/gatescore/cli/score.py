@@ -12,7 +12,7 @@ from gatescore.policy import Policy
 from gatescore.report.json import permission_json
 from gatescore.report.text import permission_text
 from gatescore.score import score_permissions
-from gatescore.traces import read_sessions
+from gatescore.traces import find_inputs, read_sessions
 
 
 def score(
@@ -50,7 +50,7 @@ def score(
     the policy is unusable.
     """
     check_format(format)
-    check_output(output)
+    check_output(output, [policy, *(find_inputs(inputs) if output else ())])
     loaded = Policy.load(policy)
     with reading(inputs) as progress:
         card = score_permissions(

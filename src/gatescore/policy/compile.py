@@ -21,6 +21,7 @@ from gatescore.policy.expressions import Expression, compile_expression
 from gatescore.policy.keywords import KEYWORDS, Keyword
 from gatescore.policy.names import NamePattern, parse_pattern
 from gatescore.policy.reading import (
+    argument_names,
     choice,
     count,
     duration,
@@ -198,7 +199,7 @@ class _Compiler:
             labels = frozenset(names_list(entry["labels"], (*path, "labels"), "a list of labels", empty=True))
         once_per: tuple[str, ...] = ()
         if "once_per" in entry:
-            once_per = names_list(entry["once_per"], (*path, "once_per"), "a list of argument names")
+            once_per = argument_names(entry["once_per"], (*path, "once_per"), "a list of argument names")
         safe: frozenset[Outcome] = frozenset()
         if "safe_to_repeat" in entry:
             place = (*path, "safe_to_repeat")
@@ -330,7 +331,7 @@ class _Compiler:
     def _same(self, value: Json, path: Path) -> tuple[tuple[str, str], ...]:
         if not isinstance(value, dict):
             wanted = "a list of argument names, or a mapping from this call's to the earlier call's"
-            return tuple((name, name) for name in names_list(value, path, wanted))
+            return tuple((name, name) for name in argument_names(value, path, wanted))
         pairs = mapping(value, path, "`same`")
         if not pairs:
             fail("`same` is empty: name the arguments whose values are equal", path)
@@ -377,7 +378,7 @@ class _Compiler:
                 path,
                 key=True,
             )
-        key = names_list(spec["key"], (*path, "key"), "a list of argument names") if "key" in spec else ()
+        key = argument_names(spec["key"], (*path, "key"), "a list of argument names") if "key" in spec else ()
         return Limit(
             name=f"{self.label}/{rule_id}",
             units=count(spec[unit], 0, (*path, unit)),

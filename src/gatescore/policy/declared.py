@@ -139,6 +139,8 @@ class ArgumentSchemas:
         if not isinstance(copy, dict):
             message = "a declared schema is a mapping, such as `{properties: {amount: {type: number}}}`"
             raise PolicyError(message, path=path)
+        if not copy:
+            raise PolicyError("the declared schema is empty: write `properties`, or leave it out", path=path)
         _check_places(copy, path)
         try:
             jsonschema_rs.meta.validate(copy)

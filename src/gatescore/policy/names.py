@@ -172,19 +172,27 @@ def restricts(pattern: NamePattern, server: str | None, name: str) -> Truths:
         if not meant and server and pattern.wire is not None:
             meant = pattern.wire.may_be("", f"{WIRE}{fold(server)}__{folded}")
         return TRUE if meant else FALSE
-    if server == "":
-        return FALSE
-    said = split_qualified(folded) if server is None else None
-    if said is not None:
-        folded = said[1]
-        server, name = split_qualified(name) or said
-    meant = pattern.name.may_be(name, folded, *rest)
+    said = split_qualified(folded)
+    if said is not None and _names(pattern, split_qualified(name) or said, said):
+        return TRUE  # whatever server the record says: what a name says of itself counts against it
+    meant = pattern.name.may_be(name, folded, *rest) if said is None or server is not None else False
     # The wire spelling is not taken apart: where its server ends and its tool begins is a guess.
-    if not meant and pattern.wire is not None:
-        meant = pattern.wire.may_be("", folded)
+    wire = pattern.wire is not None and pattern.wire.may_be("", folded)
     if server is None:
-        return INDETERMINATE if meant else FALSE
-    return TRUE if meant and pattern.server.may_be(server, fold(server)) else FALSE
+        return INDETERMINATE if meant or wire else FALSE
+    if meant and server != "" and pattern.server.may_be(server, fold(server)):
+        return TRUE
+    return INDETERMINATE if wire else FALSE
+
+
+def _names(pattern: NamePattern, said: tuple[str, str], folded: tuple[str, str]) -> bool:
+    """Whether a pattern with a server means the tool that a name of the form ``mcp:SERVER/NAME`` says it is."""
+    (server, name), (folded_server, folded_name) = said, folded
+    return (
+        pattern.server is not None
+        and pattern.server.may_be(server, folded_server)
+        and pattern.name.may_be(name, folded_name, *tails(folded_name))
+    )
 
 
 def fold(name: str) -> str:

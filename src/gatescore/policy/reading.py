@@ -62,11 +62,20 @@ def names_list(
     return tuple(names)
 
 
+def argument_names(value: Json, path: Path, wanted: str) -> tuple[str, ...]:
+    """A list of names of arguments, as they are called: the ``?`` of `args` is no part of a name."""
+    names = names_list(value, path, wanted)
+    for number, name in enumerate(names):
+        if name.endswith("?"):
+            fail(f"`{name}` is the spelling of `args`: write the name without its `?`", (*path, number))
+    return names
+
+
 def count(value: Json, least: int, path: Path) -> int:
     """A whole number from *least*."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return value
-    fail(f"{show(value)} is not a count: write a whole number from {least}", path)
+    fail(f"{kind(value)} is not a count: write a whole number from {least}", path)
 
 
 def duration(value: Json, path: Path) -> int:

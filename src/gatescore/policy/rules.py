@@ -173,6 +173,18 @@ class Layer:
                 found.append((rule, truths))
         return found
 
+    def restricting_tools(self, server: str | None, name: str) -> tuple[Tool, ...]:
+        """
+        The tools whose labels taint a session, and whose effects are had, when *name* of *server* runs.
+
+        That is the tool of this exact name; without one, all that the name may be another spelling of,
+        read as a deny reads names: taint and once-only effects must not be lost by a spelling.
+        """
+        exact = self.tool(server, name)
+        if exact is not None:
+            return (exact,)
+        return tuple(tool for tool in self._index.may_be(name) if restricts(tool.name, server, name) != FALSE)
+
     def tool(self, server: str | None, name: str) -> Tool | None:
         """What is known about a tool; None where nothing is, also for other spellings of its name."""
         for tool in self._index.tools.get(name, ()):
@@ -182,17 +194,20 @@ class Layer:
 
 
 class RuleIndex:
-    """Finds the few rules that can speak about a name, among any number of rules."""
+    """Finds the few rules and tools that can speak about a name, among any number of them."""
 
-    __slots__ = ("_by_name", "_others", "tools")
+    __slots__ = ("_by_name", "_others", "_tools_by_fold", "tools")
 
     def __init__(self, rules: tuple[Rule, ...], tools: tuple[Tool, ...]) -> None:
         self._by_name: dict[str, list[Rule]] = {}
         self._others: list[Rule] = []
         self.tools: dict[str, list[Tool]] = {}
+        self._tools_by_fold: dict[str, list[Tool]] = {}
         for tool in tools:
             qualified = split_qualified(tool.name.text)
-            self.tools.setdefault(qualified[1] if qualified else tool.name.text, []).append(tool)
+            name = qualified[1] if qualified else tool.name.text
+            self.tools.setdefault(name, []).append(tool)
+            self._tools_by_fold.setdefault(fold(name), []).append(tool)
         for rule in rules:
             selector = rule.selector
             if selector.labels is not None or not all(pattern.exact for pattern in selector.patterns):
@@ -203,6 +218,12 @@ class RuleIndex:
                 keys |= {pattern.text, fold(pattern.text)} if selector.restricting else {pattern.text}
             for key in keys:
                 self._by_name.setdefault(key, []).append(rule)
+
+    def may_be(self, name: str) -> list[Tool]:
+        """Every tool that *name* may be another spelling of, in order, each once."""
+        folded = fold(name)
+        found = [tool for key in (folded, *tails(folded)) for tool in self._tools_by_fold.get(key, ())]
+        return list(dict.fromkeys(found))
 
     def candidates(self, name: str) -> list[Rule]:
         """Every rule whose selector can be other than false for *name*, in order, each once."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -100,9 +99,12 @@ def _console(page: io.StringIO, width: int | None, *, color: bool) -> Console:
 
 
 def _written(page: io.StringIO) -> str:
-    lines = (line.rstrip() for line in page.getvalue().split("\n"))
-    # The tables bring an empty line above and below; two in a row say nothing.
-    return "\n".join(line for line, _ in groupby(lines)).strip("\n") + "\n"
+    lines: list[str] = []
+    for line in page.getvalue().split("\n"):
+        # The tables bring an empty line above and below; two in a row say nothing.
+        if line.strip() or (lines and lines[-1]):
+            lines.append(line.rstrip())
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 def _title(card: PermissionCard) -> Text:

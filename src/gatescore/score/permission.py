@@ -58,7 +58,7 @@ def score_permissions(
     denied_tools: Sequence[str] | None = None,
     threshold: float = 1.0,
     strict: bool = False,
-    stream: Stream | str = Stream.PROPOSED,
+    stream: Stream | str | None = None,
     checks: str | Sequence[str] | None = None,
     compat: None = None,
 ) -> PermissionCard:
@@ -74,7 +74,8 @@ def score_permissions(
         denied_tools: Names that may not; a denial wins.
         threshold: The least score that passes, in [0, 1].
         strict: Any unauthorized call makes the score 0, and only 1 passes.
-        stream: Which stream a list of calls is.
+        stream: Which stream a list of calls is; the proposed one where it is left out. An empty list
+            under a *policy* is no calls where a stream is named, else no sessions, which never pass.
         checks: ``planner``, ``execution`` or ``both``: the checks that must pass. By default both for
             sessions, and for a list of calls the one of its stream.
         compat: Reserved for the semantics of other scorers; None.
@@ -89,9 +90,10 @@ def score_permissions(
     """
     if compat is not None:
         raise ScoreError(f"compat `{compat}` is unknown: leave it out")
+    given = policy is not None
     policy, notes = _policy(policy, allowed_tools, denied_tools)
     _check_threshold(threshold)
-    sessions, default_checks = _sessions(source, stream)
+    sessions, default_checks = _sessions(source, stream, calls=not given)
     requested = _requested(checks, default_checks)
     return _score(sessions, policy, requested, threshold, strict=strict, notes=notes)
 
@@ -303,8 +305,15 @@ def _requested(checks: str | Sequence[str] | None, default: tuple[str, ...]) -> 
     return tuple(name for name in CHECKS if name in names)
 
 
-def _sessions(source: object, stream: Stream | str) -> tuple[Iterable[Session], tuple[str, ...]]:
-    """The sessions to score, and the checks that are requested of them by default."""
+def _sessions(
+    source: object, stream: Stream | str | None, *, calls: bool
+) -> tuple[Iterable[Session], tuple[str, ...]]:
+    """
+    The sessions to score, and the checks that are requested of them by default.
+
+    An empty list may be no sessions or no calls, which are opposites: the first never passes, the
+    second does. It is a list of calls where *calls* or *stream* says so.
+    """
     if isinstance(source, Session):
         return (source,), CHECKS
     if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__"):
@@ -316,10 +325,11 @@ def _sessions(source: object, stream: Stream | str) -> tuple[Iterable[Session], 
     if not isinstance(source, (list, tuple)):
         return _only_sessions(source), CHECKS
     items: Sequence[object] = source
-    if any(isinstance(item, Session) for item in items):
+    no_sessions = not items and not calls and stream is None
+    if no_sessions or any(isinstance(item, Session) for item in items):
         return _only_sessions(items), CHECKS
     try:
-        chosen = Stream(stream)
+        chosen = Stream.PROPOSED if stream is None else Stream(stream)
     except ValueError:
         raise ScoreError(f"unknown stream `{stream}`: {did_you_mean(stream, tuple(Stream))}") from None
     return (_session_of(items, chosen),), (_CHECK_OF[chosen],)

@@ -8,7 +8,7 @@ check says it. Source: DESIGN, "Reconciliation".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gatescore.canonical import equal
@@ -64,9 +64,17 @@ def reconcile(
 
 @dataclass(slots=True)
 class _Entries:
-    """How often one proposal has been entered; what is counted here is at least the second time."""
+    """
+    The entries of one proposal, of which at least the second was met.
+
+    Attributes:
+        proposal: The proposal.
+        attempts: By number, the execution that is recorded as this attempt; the first of several.
+        count: How many entries were met so far.
+    """
 
     proposal: Proposal
+    attempts: dict[int, Execution] = field(default_factory=lambda: {})
     count: int = 1
 
 
@@ -86,6 +94,9 @@ def _without_first_entry(
     call = execution.call
     if not entries:
         entries.update({other.call.call_id: _Entries(other) for other in session.proposed or ()})
+        for first in session.executed or ():
+            if first.call.call_id in entries:
+                entries[first.call.call_id].attempts.setdefault(first.attempt or 1, first)
     entered = entries.get(call.call_id) if execution.proposed else None
     if entered is None:
         _found(Kind.UNPROPOSED_EXECUTION, session, execution, "no proposal joins it", findings)
@@ -94,7 +105,7 @@ def _without_first_entry(
     if not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
         _altered(session, execution, proposal, findings)
     entered.count += 1
-    if execution.attempt is None or execution.attempt < 2:
+    if execution.attempt is None or entered.attempts.get(execution.attempt) is not execution:
         evidence = f"entry {entered.count} for one proposal, and not recorded as another attempt"
         _found(Kind.DUPLICATE_EXECUTION, session, execution, evidence, findings)
 
@@ -118,10 +129,10 @@ def _against_effects(
     findings: list[Finding],
 ) -> None:
     call = execution.call
-    for layer in policy.layers:
-        tool = layer.tool(call.server, call.name)
-        key = joined(values_of(call, tool.once_per)) if tool is not None and tool.once_per else None
-        if tool is None or key is None:
+    tools = [tool for layer in policy.layers for tool in layer.restricting_tools(call.server, call.name)]
+    for tool in tools:
+        key = joined(values_of(call, tool.once_per)) if tool.once_per else None
+        if key is None:
             continue
         earlier = effects.get((tool, key))
         if earlier is not None and earlier != call.call_id:

@@ -4,17 +4,20 @@ Recorded input: files, folders, globs and standard input, to sessions, one after
 What cannot be read is never passed over in silence: a broken line comes out as a session that
 holds an error instead of streams, and a file that is no recording at all raises.
 """
-# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH123, PTH202, PTH207 - `os.path` answers for any name,
+# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH202, PTH207 - `os.path` answers for any name,
 # where `pathlib` raises for some and takes "" for a folder
 
 from __future__ import annotations
 
 import glob
+import gzip
 import json
 import os
+import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, Final, NoReturn
+from typing import BinaryIO, Final, NoReturn, cast
 
 from gatescore.canonical import parse_json
 from gatescore.errors import InputError
@@ -23,7 +26,13 @@ from gatescore.traces.joining import LineError
 from gatescore.traces.trajectory import is_trajectory, parse_trajectory
 
 SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
-"""The files of a folder that are read."""
+"""The files of a folder that are read, also rotated (``.jsonl.1``) and compressed (``.jsonl.gz``)."""
+
+_RECORDING: Final = re.compile(r"\.(?:jsonl|ndjson|json)(?:\.[0-9A-Za-z_-]+)*$")
+"""The name of a recording in a folder: one of the suffixes, with whatever rotation or compression adds."""
+
+_MAX_LINE: Final = 512 * 1024 * 1024
+"""The longest line, in bytes: a file without line ends must not fill the memory."""
 
 FORMATS: Final = ("trajectory",)
 """The formats that can be read."""
@@ -55,15 +64,25 @@ def find_inputs(names: Iterable[str]) -> list[str]:
         elif os.path.exists(name):  # not only plain files: a shell's `<(...)` is a pipe
             found.append(name)
         else:
-            matches = sorted(match for match in glob.glob(name, recursive=True) if os.path.isfile(match))
+            matches = sorted(glob.glob(name, recursive=True))
             if not matches:
                 raise InputError("no such file: name a file, a folder, a glob, or `-`", source=name)
-            found.extend(matches)
+            for match in matches:
+                found.extend(_recordings_in(match) if os.path.isdir(match) else [match])
     # A file that is named twice, as by a folder and a glob, holds its sessions once.
     return list({name if name == STANDARD_INPUT else os.path.realpath(name): name for name in found}.values())
 
 
 def _files_in(folder: str) -> list[str]:
+    files = _recordings_in(folder)
+    if not files:
+        raise InputError("the folder holds no " + " or ".join(SUFFIXES) + " file", source=folder)
+    return files
+
+
+def _recordings_in(folder: str) -> list[str]:
+    """The files below *folder* that are named as recordings, also rotated or compressed ones, sorted."""
+
     def refuse(error: OSError) -> NoReturn:
         raise unreadable(error, error.filename or folder) from None
 
@@ -73,16 +92,14 @@ def _files_in(folder: str) -> list[str]:
         # A link to a folder is followed, and one that leads round in a circle only once.
         seen.add(os.path.realpath(inner))
         folders[:] = [name for name in folders if os.path.realpath(os.path.join(inner, name)) not in seen]
-        files.extend(os.path.join(inner, name) for name in names if name.endswith(SUFFIXES))
-    files.sort()
-    if not files:
-        raise InputError("the folder holds no " + " or ".join(SUFFIXES) + " file", source=folder)
-    return files
+        files.extend(os.path.join(inner, name) for name in names if _RECORDING.search(name))
+    return sorted(files)
 
 
-def unreadable(error: OSError, source: str) -> InputError:
+def unreadable(error: Exception, source: str) -> InputError:
     """The error of a file that cannot be opened or read."""
-    return InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", source=source)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InputError(f"cannot be read: {reason.lower()}", source=source)
 
 
 def total_size(files: Iterable[str]) -> int | None:
@@ -108,7 +125,8 @@ def read_file(name: str, progress: Progress | None = None) -> Iterator[Session]:
         yield from _read(sys.stdin.buffer, "standard input", progress)
         return
     try:
-        file = open(name, "rb")  # noqa: SIM115 - closed below; a failure to open is not one of reading
+        opener = gzip.open if name.endswith(".gz") else open
+        file = cast("BinaryIO", opener(name, "rb"))  # a failure to open is not one of reading
     except OSError as error:
         raise unreadable(error, name) from None
     with file:
@@ -119,7 +137,13 @@ def _read(file: BinaryIO, source: str, progress: Progress | None) -> Iterator[Se
     broken: list[InputError] = []
     seen = False
     try:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), b""), 1):
+            if len(line) == _MAX_LINE and not line.endswith(b"\n"):
+                raise InputError(
+                    f"a line is longer than {_MAX_LINE:,} bytes: write each session on one line",
+                    source=source,
+                    line=number,
+                )
             if progress is not None:
                 progress(len(line))
             if not line.strip():
@@ -139,7 +163,7 @@ def _read(file: BinaryIO, source: str, progress: Progress | None) -> Iterator[Se
                 seen = True
                 yield from map(_broken, broken)
             yield session
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:  # the last two: a compressed file that is cut or damaged
         raise unreadable(error, source) from None
     if not seen:
         if not broken:

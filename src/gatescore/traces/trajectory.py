@@ -162,6 +162,13 @@ def _whole(value: object, key: str, where: str) -> int | None:
     return value
 
 
+def _attempt(value: object, where: str) -> int | None:
+    attempt = _whole(value, "attempt", where)
+    if attempt is not None and attempt < 1:
+        raise _wrong(value, "attempt", where, "a number from 1: the first entry is attempt 1")
+    return attempt
+
+
 def _time(value: object, where: str) -> int | None:
     """Nanoseconds since 1970: an integer as it is, or ISO 8601 text with its offset from UTC."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
@@ -195,9 +202,16 @@ def _approval(value: object, where: str) -> tuple[bool, int | None]:
     return True, _time(said.get("time"), where)
 
 
-def _in_time(raw: Raw, entry: int | None) -> bool:
-    """Whether the yes that *raw* records came before the time of an *entry*, where both are known."""
-    return raw.approved and (raw.approved_at is None or entry is None or raw.approved_at <= entry)
+def _in_time(raw: Raw, entry: int | None, proposed: int | None) -> bool:
+    """
+    Whether the yes that *raw* records is one to this call, as far as times are known.
+
+    That is one given between the proposal and the entry: nobody can agree to a call that does not exist yet.
+    """
+    at = raw.approved_at
+    if not raw.approved or at is None:
+        return raw.approved
+    return (entry is None or at <= entry) and (proposed is None or proposed <= at)
 
 
 def _wrong(value: object, key: str, where: str, wanted: str) -> LineError:
@@ -265,7 +279,7 @@ def _proposal(candidate: Candidate) -> Proposal:
         turn=candidate.turn,
         time=raw.time,
         # A yes is given after the proposal: what it must not be later than is the entry that it covers.
-        approved=_in_time(raw, candidate.entries[0] if candidate.entries else None),
+        approved=_in_time(raw, candidate.entries[0] if candidate.entries else None, raw.time),
         # What ran had been selected, whatever else the record says of it.
         selected=outcome != _NOT_SELECTED or bool(candidate.entries),
         refused=candidate.refused or outcome in _REFUSED,
@@ -299,27 +313,31 @@ def _executions(
         if candidate is not None:
             candidate.entries.append(raw.time)
         call_id = candidate.call.call_id if candidate is not None else _own_id(raw, position, taken)
-        executions.append(_execution(raw, call_id, turn, proposed=candidate is not None))
+        executions.append(_execution(raw, call_id, turn, candidate))
     return executions, refused
 
 
-def _execution(raw: Raw, call_id: str, turn: int, *, proposed: bool) -> Execution:
+def _execution(raw: Raw, call_id: str, turn: int, candidate: Candidate | None) -> Execution:
+    proposed_at = candidate.raw.time if candidate is not None else None
     data = raw.data
     outcome = Outcome.SUCCEEDED if data.get("error") is None else Outcome.FAILED
     if data.get("outcome") is not None:
         recorded = Outcome(_choice(data["outcome"], tuple(Outcome), "outcome", raw.where))
-        # An error beside "succeeded" is a contradiction: the call is no evidence of success.
-        outcome = outcome if recorded is Outcome.SUCCEEDED else recorded
+        if recorded is Outcome.SUCCEEDED and outcome is Outcome.FAILED:
+            raise LineError(
+                f"{raw.where}: `outcome` is `succeeded` beside an `error`: keep the one that is true"
+            )
+        outcome = recorded
     executor = data.get("executor")
     return Execution(
         call=raw.tool_call(call_id),
-        proposed=proposed,
+        proposed=candidate is not None,
         turn=turn,
-        attempt=_whole(data.get("attempt"), "attempt", raw.where),
+        attempt=_attempt(data.get("attempt"), raw.where),
         executor=Executor.LOCAL
         if executor is None
         else Executor(_choice(executor, tuple(Executor), "executor", raw.where)),
         outcome=outcome,
         time=raw.time,
-        approved=_in_time(raw, raw.time),
+        approved=_in_time(raw, raw.time, proposed_at),
     )
