@@ -112,7 +112,7 @@ class ToolCall:
             values = canonical(arguments)
         except ArgumentsError as error:
             invalid, values = str(error), {}
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers are typed
             invalid, name = "the name of the call is not text", ""
         elif not name:
             invalid = "the call has no name"
