@@ -492,8 +492,9 @@ def test_a_glob_that_matches_a_folder_means_what_is_in_it(write: Write, tmp_path
     assert ["s1", "s2"] == sorted(session.id for session in read_sessions(str(tmp_path / "*")))
 
 
-def test_rotated_and_compressed_recordings_of_a_folder_are_read(write: Write, tmp_path: Path):
-    write(GOOD, "run.jsonl.1")
+@pytest.mark.parametrize("name", ["run.jsonl.1", "run.jsonl-20240101", "RUN.JSONL", "run.jsonl~"])
+def test_rotated_and_compressed_recordings_of_a_folder_are_read(name: str, write: Write, tmp_path: Path):
+    write(GOOD, name)
     (tmp_path / "run.jsonl.gz").write_bytes(gzip.compress(OTHER.encode()))
     write("notes", "README.md")
 

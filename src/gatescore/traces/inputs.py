@@ -28,7 +28,7 @@ from gatescore.traces.trajectory import is_trajectory, parse_trajectory
 SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 """The files of a folder that are read, also rotated (``.jsonl.1``) and compressed (``.jsonl.gz``)."""
 
-_RECORDING: Final = re.compile(r"\.(?:jsonl|ndjson|json)(?:\.[0-9A-Za-z_-]+)*$")
+_RECORDING: Final = re.compile(r"\.(?:jsonl|ndjson|json)(?:[.-][0-9A-Za-z_-]+)*~?$", re.IGNORECASE)
 """The name of a recording in a folder: one of the suffixes, with whatever rotation or compression adds."""
 
 _MAX_LINE: Final = 512 * 1024 * 1024
