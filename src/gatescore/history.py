@@ -214,7 +214,8 @@ class State:
         self.folded += 1
         match event:
             case SessionStarted():
-                self.session = event
+                # The record of a lone call is no session: nothing is known of what happened before.
+                self.session = None if event.lone else event
                 self.attributes = event.attributes
             case AttributesChanged():
                 self.attributes = event.attributes

@@ -205,7 +205,7 @@ def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
         return INDETERMINATE
     budget = Budget(limit.name, limit.unit, key_text([limit.name, scope, values]), limit.wide)
     case.budgets.append(budget)
-    elsewhere = case.facts.budgets.get(budget.key) if limit.wide else 0
+    elsewhere = case.facts.budgets.get(budget.limit) if limit.wide else 0
     spent = case.state.spent(limit, budget, case.call, elsewhere, case.facts.now)
     if spent == TRUE:
         return spent

@@ -1242,7 +1242,7 @@ def test_a_limit_per_principal_counts_what_other_sessions_use():
 
     assert budget.wide
     assert [Effect.ALLOW, Effect.DENY] == [
-        decide(policy, history, ToolCall("a"), Facts(budgets={budget.key: used})).effect for used in (4, 5)
+        decide(policy, history, ToolCall("a"), Facts(budgets={budget.limit: used})).effect for used in (4, 5)
     ]
 
 

@@ -1,19 +1,14 @@
-"""
-The values that every other part speaks in: calls, decisions, recorded streams and events.
-
-All are frozen. Times are integer nanoseconds since 1970-01-01 UTC, or None where the record does
-not hold them. Nothing here defaults to allow.
-"""
+"""Calls, and what is decided of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from gatescore.canonical import Json, canonical, is_marked
-from gatescore.errors import ArgumentsError, InputError
+from gatescore.errors import ArgumentsError
 
 
 class Effect(StrEnum):
@@ -62,6 +57,42 @@ class Executor(StrEnum):
     PROVIDER = "provider"
 
 
+class Mode(StrEnum):
+    """What a guard does about a denial: keeps the body from being entered, or only records it."""
+
+    ENFORCE = "enforce"
+    MONITOR = "monitor"
+
+
+class Action(StrEnum):
+    """What a guard did about a verdict: let the call go on, stopped it, or waits for a person's yes."""
+
+    EXECUTE = "execute"
+    BLOCK = "block"
+    PENDING = "pending"
+
+
+class Join(StrEnum):
+    """How an execution was found to belong to its proposal."""
+
+    SELF = "self"  # the entry is its own proposal: nothing had been put forward before
+    GIVEN = "given"  # the caller said which proposal it enters
+    ID = "id"  # by the provider's id
+    INFERRED = "inferred"  # by name and arguments, the oldest first
+
+
+class End(StrEnum):
+    """How a proposal ended. One without an end is pending."""
+
+    EXECUTED = "executed"
+    DENIED = "denied"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    INVALID = "invalid"
+    NOT_SELECTED = "not_selected"
+    ABANDONED = "abandoned"
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class ToolCall:
     """
@@ -76,6 +107,12 @@ class ToolCall:
         host_call_id: The id that the model's provider gave: may be missing, empty or repeated.
         invalid: Why the arguments cannot be judged, or None. An invalid call is denied.
         opaque: Some value in the arguments is one that JSON cannot hold.
+        withheld: The record does not tell some of the arguments: a marker ``{"$withheld": {...}}``
+            stands in their place, or in place of them all. Never true of a live call.
+        digest: The keyed digest of all the arguments, where a guard has made one. Equal digests,
+            equal arguments.
+        raw: What was proposed, as text, where `arguments` are not that: text that is not JSON, or
+            the arguments before they were bound to the tool's parameters. None otherwise.
         identity: Server and name: which tool.
     """
 
@@ -86,6 +123,9 @@ class ToolCall:
     host_call_id: str | None
     invalid: str | None
     opaque: bool
+    withheld: bool
+    digest: str | None
+    raw: str | None
     identity: tuple[str | None, str]
 
     def __init__(
@@ -96,6 +136,8 @@ class ToolCall:
         server: str | None = None,
         call_id: str = "",
         host_call_id: str | None = None,
+        invalid: str | None = None,
+        raw: str | None = None,
     ) -> None:
         """
         Take the call apart: canonical arguments, or the reason why there are none.
@@ -106,12 +148,15 @@ class ToolCall:
             server: As the attribute.
             call_id: As the attribute.
             host_call_id: As the attribute.
+            invalid: Why the call is invalid whatever its arguments are, as where they do not fit the tool.
+            raw: As the attribute.
         """
-        invalid: str | None = None
         try:
             values = canonical(arguments)
         except ArgumentsError as error:
-            invalid, values = str(error), {}
+            invalid, values = invalid or str(error), {}
+            if raw is None and isinstance(arguments, str):
+                raw = str.__str__(arguments)
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers are typed
             invalid, name = "the name of the call is not text", ""
         elif not name:
@@ -124,7 +169,41 @@ class ToolCall:
         put(self, "host_call_id", host_call_id)
         put(self, "invalid", invalid)
         put(self, "opaque", is_marked(values))
+        put(self, "withheld", False)
+        put(self, "digest", None)
+        put(self, "raw", raw)
         put(self, "identity", (server, name))
+
+    @classmethod
+    def recorded(
+        cls,
+        name: str,
+        arguments: dict[str, Json],
+        *,
+        server: str | None = None,
+        call_id: str = "",
+        host_call_id: str | None = None,
+        invalid: str | None = None,
+        opaque: bool = False,
+        withheld: bool = False,
+        digest: str | None = None,
+        raw: str | None = None,
+    ) -> ToolCall:
+        """A call as a record holds it: *arguments* are canonical already, and are kept as they are."""
+        call = cls.__new__(cls)
+        put = object.__setattr__
+        put(call, "name", name)
+        put(call, "server", server)
+        put(call, "arguments", arguments)
+        put(call, "call_id", call_id)
+        put(call, "host_call_id", host_call_id)
+        put(call, "invalid", invalid)
+        put(call, "opaque", opaque)
+        put(call, "withheld", withheld)
+        put(call, "digest", digest)
+        put(call, "raw", raw)
+        put(call, "identity", (server, name))
+        return call
 
     @property
     def tool(self) -> str:
@@ -157,7 +236,8 @@ class Facts:
 
     Attributes:
         now: The time of the decision, or None where the record does not hold it.
-        budgets: Units in use outside this session, by ``Budget.key``, for budgets that are wider.
+        budgets: Units in use outside this session, by the limit's name (`Budget.limit`), for limits
+            that are wider; a call takes a unit of one budget of a limit, so the name says which.
     """
 
     now: int | None = None
@@ -271,192 +351,3 @@ class Decision:
     def allowed(self) -> bool:
         """Whether the call may go ahead without asking anybody."""
         return self.effect is Effect.ALLOW
-
-
-# Recorded streams
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """
-    A tool call put forward; one per logical call.
-
-    Attributes:
-        call: The call. Its `call_id` is unique in the session.
-        origin: Where it came from.
-        turn: Which turn of the conversation: proposals of one turn are siblings, judged against
-            what had been executed in earlier turns.
-        time: When, or None.
-        approved: Somebody said yes to it.
-        selected: False where the runtime took another candidate: shown, and not scored.
-        refused: The runtime refused it before the body.
-    """
-
-    call: ToolCall
-    origin: Origin = Origin.MODEL
-    turn: int = 0
-    time: int | None = None
-    approved: bool = False
-    selected: bool = True
-    refused: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """
-    One entry into a tool's body, with the arguments at entry.
-
-    Attributes:
-        call: The call as entered. Its `call_id` is that of the proposal it joins.
-        proposed: Whether a proposal joins it.
-        turn: The turn of its proposal; without one, that of the execution before it.
-        attempt: Which physical attempt of the logical call, from 1; None where the record does not say.
-        executor: Who ran it.
-        outcome: How it ended.
-        time: When the body was entered, or None.
-        approved: Somebody said yes to this entry.
-    """
-
-    call: ToolCall
-    proposed: bool = False
-    turn: int = 0
-    attempt: int | None = None
-    executor: Executor = Executor.LOCAL
-    outcome: Outcome = Outcome.SUCCEEDED
-    time: int | None = None
-    approved: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
-    """
-    One recorded run or conversation.
-
-    Attributes:
-        id: Its id, as recorded.
-        principal: On whose behalf, or None.
-        attributes: What was known about it.
-        catalog: The names of the tools that were offered; None where no name is unknown.
-        proposed: The proposed stream, oldest first; None where it was not observed.
-        executed: The executed stream, oldest first; None where it was not observed.
-        source: Where it was read: file and line.
-        error: Why it could not be read, or None. A session with an error holds no streams; it is
-            passed on, so that what could not be read is never mistaken for what was not there.
-    """
-
-    id: str
-    principal: str | None = None
-    attributes: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    catalog: frozenset[str] | None = None
-    proposed: Sequence[Proposal] | None = None
-    executed: Sequence[Execution] | None = None
-    source: str | None = None
-    error: InputError | None = None
-
-
-# Events: what a session's history is folded from
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """What happened at one time in a session."""
-
-    time: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStarted(Event):
-    """
-    A session began.
-
-    Attributes:
-        session_id: Its id.
-        principal: On whose behalf, or None.
-        attributes: Its attributes, a JSON object.
-        observed: False where the executed stream is not in the record: what ran before is unknown.
-    """
-
-    session_id: str
-    principal: str | None = None
-    attributes: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    observed: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributesChanged(Event):
-    """The session's attributes are now *attributes* (all of them, not a difference)."""
-
-    attributes: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed(Event):
-    """A call was put forward; calls with one `message` are siblings."""
-
-    call: ToolCall
-    message: str | None = None
-    origin: Origin = Origin.MODEL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided(Event):
-    """
-    A call was judged.
-
-    At the proposal, an allowed call reserves its decision's budgets, and any call uses those that
-    count proposals.
-    """
-
-    call_id: str
-    moment: Moment
-    decision: Decision
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approved(Event):
-    """Somebody said yes to a call."""
-
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected(Event):
-    """Somebody said no to a call, or nobody answered in time; what it had reserved is free again."""
-
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started(Event):
-    """
-    A body is about to be entered.
-
-    Attributes:
-        call: The call as entered.
-        budgets: The units used up by it (`Decision.budgets` of the entry).
-        attempt: Which physical attempt, from 1.
-    """
-
-    call: ToolCall
-    budgets: tuple[Budget, ...] = ()
-    attempt: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished(Event):
-    """An execution ended."""
-
-    call_id: str
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abandoned(Event):
-    """A call will not be entered any more; what it had reserved is free again."""
-
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEnded(Event):
-    """The session is over; nothing reserved remains."""

@@ -1,0 +1,1 @@
+"""Events to the two streams of a session."""

@@ -1,0 +1,1 @@
+"""Span names and attribute keys; events to attributes and back."""

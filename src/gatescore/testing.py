@@ -1,0 +1,1 @@
+"""What users need to test their guarded tools without a model."""
