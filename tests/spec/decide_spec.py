@@ -67,7 +67,9 @@ def executions(past):
 
 
 def id_of(event):
-    return event.call.call_id if hasattr(event, "call") else getattr(event, "call_id", None)
+    return (
+        event.call_id if hasattr(event, "call_id") else event.call.call_id if hasattr(event, "call") else None
+    )
 
 
 def in_session(past):
