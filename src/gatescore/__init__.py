@@ -11,27 +11,38 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gatescore.errors import ArgumentsError, GatescoreError, InputError, PolicyError, ScoreError
+    from gatescore.guard import ApprovalRequest, Guard, GuardError, Refusal, ToolDenied, guarded_tool, use
     from gatescore.model import Decision, Effect, Session, Stream, ToolCall
     from gatescore.policy import Policy
 
 __all__ = [
+    "ApprovalRequest",
     "ArgumentsError",
     "Decision",
     "Effect",
     "GatescoreError",
+    "Guard",
+    "GuardError",
     "InputError",
     "Policy",
     "PolicyError",
+    "Refusal",
     "ScoreError",
     "Session",
     "Stream",
     "ToolCall",
+    "ToolDenied",
     "__version__",
+    "guarded_tool",
+    "use",
 ]
 
 _HOME = {
     **dict.fromkeys(
         ("ArgumentsError", "GatescoreError", "InputError", "PolicyError", "ScoreError"), "errors"
+    ),
+    **dict.fromkeys(
+        ("ApprovalRequest", "Guard", "GuardError", "Refusal", "ToolDenied", "guarded_tool", "use"), "guard"
     ),
     **dict.fromkeys(("Decision", "Effect", "Session", "Stream", "ToolCall"), "model"),
     "Policy": "policy",

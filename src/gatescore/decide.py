@@ -115,7 +115,7 @@ def decide(
         plan = _plan(policy, call.server, call.name)
     if plan.decision is not None:
         return plan.decision
-    if plan.by_arguments is not None:
+    if plan.by_arguments is not None and not call.withheld:
         return _judge_arguments(policy, plan, plan.by_arguments, call)
     return _judge(policy, plan, history, call, facts, moment)
 

@@ -14,9 +14,10 @@ from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gatescore.canonical import Json
-from gatescore.correlation import Index, Values, values_of
+from gatescore.correlation import Index, Values, is_withheld, pattern_of, values_of
 from gatescore.model import (
     Abandoned,
     AttributesChanged,
@@ -34,16 +35,30 @@ from gatescore.model import (
     Started,
     ToolCall,
 )
-from gatescore.policy.arguments import ArgumentsCondition
+from gatescore.policy.arguments import REST, ArgumentsCondition
 from gatescore.policy.rules import After, Layer, Limit, Tool
+from gatescore.policy.three_valued import WITHHELD
 from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, UNKNOWN, Truths
+
+NO_TIME: Final = "the time of a call is not recorded"
+WITHHELD_ARGUMENTS: Final = "the arguments of a call are withheld"
+
+_SINGLE: Final = (FALSE, INDETERMINATE, TRUE)
 
 
 def judge_arguments(condition: ArgumentsCondition, call: ToolCall, errors: list[str] | None = None) -> Truths:
     """Whether the arguments of *call* meet *condition*; indeterminate for an invalid call."""
     if call.invalid is not None:
         return INDETERMINATE
-    return condition.judge(call.arguments, errors, opaque=call.opaque)
+    withheld = call.withheld and _reads_withheld(condition, call)
+    return condition.judge(call.arguments, errors, opaque=call.opaque, withheld=withheld)
+
+
+def _reads_withheld(condition: ArgumentsCondition, call: ToolCall) -> bool:
+    """Whether *condition* is about something that the record withholds, or may be."""
+    if condition.anywhere is not None or REST in condition.args or WITHHELD in call.arguments:
+        return True
+    return any(is_withheld(call.arguments.get(key.removesuffix("?"))) for key in condition.args)
 
 
 class _Log:
@@ -148,8 +163,18 @@ def _no_rows() -> _Rows:
     return {}
 
 
-def _no_calls() -> dict[str, int]:
-    return {}
+@dataclass(slots=True)
+class _Effect:
+    """
+    Who had an effect.
+
+    Attributes:
+        calls: The calls that had it, or may have had it, with how many of their attempts.
+        succeeded: Those of which an attempt succeeded.
+    """
+
+    calls: dict[str, int] = field(default_factory=lambda: {})
+    succeeded: set[str] = field(default_factory=set[str])
 
 
 @dataclass(slots=True)
@@ -175,14 +200,18 @@ class State:
 
     __slots__ = (
         "_effects",
+        "_keyed",
         "_last_starts",
         "_messages",
         "_open",
+        "_patterns",
         "_reserved",
         "_reserved_by",
         "_tables",
         "_used",
+        "_withheld_calls",
         "attributes",
+        "attributes_withheld",
         "folded",
         "labels",
         "layer",
@@ -195,6 +224,7 @@ class State:
         self.folded = 0
         self.session: SessionStarted | None = None
         self.attributes: Mapping[str, Json] = {}
+        self.attributes_withheld = False
         self.labels: set[str] = set()
         self.stopped = False
         self._messages: dict[str, str] = {}
@@ -204,8 +234,12 @@ class State:
         self._used: defaultdict[str, _Used] = defaultdict(_Used)
         self._reserved: defaultdict[str, int] = defaultdict(int)
         self._reserved_by: dict[str, tuple[Budget, ...]] = {}
-        # The calls that had an effect, or may have had it, with how many of their attempts.
-        self._effects: defaultdict[Tool, Index[dict[str, int]]] = defaultdict(lambda: Index(_no_calls))
+        self._effects: defaultdict[Tool, Index[_Effect]] = defaultdict(lambda: Index(_Effect))
+        # Of which calls the record withholds something, and by the limit's name, how the values of its
+        # key were told in the calls that took a unit or may have: see `pattern_of`.
+        self._withheld_calls: set[str] = set()
+        self._keyed = any(rule.limit is not None and rule.limit.key for rule in layer.rules)
+        self._patterns: defaultdict[str, set[Values | None]] = defaultdict(set)
 
     # The fold
 
@@ -217,11 +251,15 @@ class State:
                 # The record of a lone call is no session: nothing is known of what happened before.
                 self.session = None if event.lone else event
                 self.attributes = event.attributes
+                self.attributes_withheld = event.withheld
             case AttributesChanged():
                 self.attributes = event.attributes
+                self.attributes_withheld = event.withheld
             case Proposed():
                 if event.message is not None:
                     self._messages[event.call.call_id] = event.message
+                if event.call.withheld:
+                    self._note_keys(event.call)
             case Decided():
                 self._decided(event)
             case Started():
@@ -240,6 +278,10 @@ class State:
         decision = event.decision
         if decision.stop:
             self.stopped = True
+        if event.call is not None and event.call.withheld:
+            self._note_keys(event.call)
+        elif self._keyed and event.call_id not in self._withheld_calls:
+            self._note_told(decision.budgets)
         held = tuple(budget for budget in decision.budgets if budget.unit != "proposals")
         if event.moment is Moment.PROPOSAL:
             for budget in decision.budgets:
@@ -260,6 +302,10 @@ class State:
             self.folded
         )  # at the end: the calls stand in the order of their last starts
         self._release(call.call_id)
+        if call.withheld:
+            self._note_keys(call)
+        elif self._keyed:
+            self._note_told(event.budgets)
         for budget in event.budgets:
             if budget.unit == "executions" or (budget.unit == "calls" and first):
                 self._use(budget.key, event.time)
@@ -286,8 +332,8 @@ class State:
         for meant in tools:
             if meant.once_per:
                 values = values_of(call, meant.once_per)
-                for calls in self._effects[meant].at(values):
-                    calls[call.call_id] = calls.get(call.call_id, 0) + 1
+                for effect in self._effects[meant].at(values):
+                    effect.calls[call.call_id] = effect.calls.get(call.call_id, 0) + 1
                 running.effects.append((meant, values))
 
     def _finished(self, event: Finished) -> None:
@@ -299,9 +345,27 @@ class State:
                 earlier = _Earlier(running.start, event.time, event.call_id)
                 self._add(index, values, truths, earlier)
         for tool, values in running.effects:
-            if event.outcome in tool.safe_to_repeat:
-                for calls in self._effects[tool].at(values):
-                    _take_one(calls, event.call_id)
+            if event.outcome is Outcome.SUCCEEDED:
+                for effect in self._effects[tool].at(values):
+                    effect.succeeded.add(event.call_id)
+            elif event.outcome in tool.safe_to_repeat:
+                for effect in self._effects[tool].at(values):
+                    _take_one(effect.calls, event.call_id)
+
+    def _note_keys(self, call: ToolCall) -> None:
+        """Note how the keys of limits are told in *call*, of which the record withholds something."""
+        self._withheld_calls.add(call.call_id)
+        layer = self.layer
+        for rule, _ in layer.rules_for(call.server, call.name, layer.tool(call.server, call.name)):
+            if rule.limit is not None and rule.limit.key:
+                pattern = pattern_of(values_of(call, rule.limit.key))
+                if None not in pattern:  # without a value, it takes no unit
+                    self._patterns[rule.limit.name].add(pattern)
+
+    def _note_told(self, budgets: tuple[Budget, ...]) -> None:
+        """Note that the keys of *budgets* are told, in a call of which the record withholds nothing."""
+        for budget in budgets:
+            self._patterns[budget.limit].add(None)
 
     def _add(self, index: int, values: Values, truths: Truths, earlier: _Earlier) -> None:
         for rows in self._tables[index].at(values):
@@ -336,8 +400,14 @@ class State:
         """Whether the record holds what was executed in the session."""
         return self.session is not None and self.session.observed
 
-    def after(self, after: After, call: ToolCall, now: int | None, moment: Moment) -> Truths:
-        """Whether an execution that *after* asks for came before; without regard to `observed`."""
+    def after(
+        self, after: After, call: ToolCall, now: int | None, moment: Moment, lacking: list[str]
+    ) -> Truths:
+        """
+        Whether an execution that *after* asks for came before; without regard to `observed`.
+
+        What the record lacks to say so of one of them is added to *lacking*.
+        """
         values = values_of(call, [mine for mine, _ in after.same])
         truths = FALSE
         for same, found in self._tables[after.index].matching(values):
@@ -345,7 +415,13 @@ class State:
                 earlier = self._latest(rows, call, moment)
                 if earlier is not None:
                     within = self._within(after, earlier, call, now)
-                    truths = OR[truths][AND[AND[met][same]][within]]
+                    known = AND[AND[met][same]][within]
+                    if known not in _SINGLE:
+                        if within == UNKNOWN:
+                            lacking.append(NO_TIME)
+                        if met not in _SINGLE or same not in _SINGLE:
+                            lacking.append(WITHHELD_ARGUMENTS)
+                    truths = OR[truths][known]
         return truths
 
     def _latest(self, rows: list[_Earlier], call: ToolCall, moment: Moment) -> _Earlier | None:
@@ -415,11 +491,27 @@ class State:
             return 0, len(used.times) + used.undated
         return len(used.times) - bisect_right(used.times, now - window), used.undated
 
+    def mixes(self, limit: Limit, call: ToolCall, values: Values) -> bool:
+        """Whether the record cannot tell which earlier units of *limit* are of the budget with the key *values*."""
+        if not (call.withheld or self._withheld_calls):
+            return False
+        patterns = self._patterns.get(limit.name)
+        if patterns is None or (limit.unit == "calls" and call.call_id in self._last_starts):
+            return False
+        own = pattern_of(values)
+        told = ("",) * len(values)
+        return any((told if pattern is None else pattern) != own for pattern in patterns)
+
     def repeats(self, tool: Tool, call: ToolCall) -> Truths:
-        """Whether the effect of *call* is in flight, was had, or may have been had, by another call."""
+        """
+        Whether the effect of *call* is in flight, was had, or may have been had.
+
+        Another attempt of the call itself is no repetition, unless an earlier one succeeded.
+        """
         truths = FALSE
-        for same, calls in self._effects[tool].matching(values_of(call, tool.once_per)):
-            if len(calls) > (call.call_id in calls):
+        own = call.call_id
+        for same, effect in self._effects[tool].matching(values_of(call, tool.once_per)):
+            if len(effect.calls) > (own in effect.calls) or own in effect.succeeded:
                 truths = OR[truths][same]
         return truths
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from gatescore.canonical import is_marked, key_text
-from gatescore.correlation import joined, values_of
-from gatescore.history import State, judge_arguments
+from gatescore.correlation import UNREADABLE, is_withheld, joined, values_of
+from gatescore.history import NO_TIME, WITHHELD_ARGUMENTS, State, judge_arguments
 from gatescore.model import Budget, Facts, Moment, ToolCall
 from gatescore.policy.expressions import Expression
 from gatescore.policy.rules import Layer, Limit, Rule, Tool
+from gatescore.policy.three_valued import WITHHELD
 from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, UNKNOWN, Truths
 
 NO_SESSION: Final = "outside of a session nothing is known of what happened before"
 NO_EXECUTIONS: Final = "what was executed before was not observed"
-NO_TIME: Final = "the time of a call is not recorded"
+WITHHELD_ATTRIBUTES: Final = "the attributes of the session are withheld"
 
 
 class Case:
@@ -80,6 +81,8 @@ def judge_args(case: Case, rule: Rule) -> Truths:
     truths = judge_arguments(condition, case.call, errors)
     if truths == INDETERMINATE and not errors:
         errors.append(condition.indeterminate_text(case.call.arguments, opaque=case.call.opaque))
+    elif truths == UNKNOWN:
+        case.lacks(WITHHELD_ARGUMENTS)
     case.errors.extend(f"`{rule.id}`: {error}" for error in errors)
     return truths
 
@@ -93,7 +96,8 @@ def judge_after(case: Case, rule: Rule) -> Truths:
     if state.session is None:
         case.errors.append(f"`{rule.id}`: `after`: {NO_SESSION}")
         return INDETERMINATE
-    truths = state.after(after, call, case.facts.now, case.moment)
+    lacking: list[str] = []
+    truths = state.after(after, call, case.facts.now, case.moment, lacking)
     if not state.session.observed:
         return OR[truths][case.lacks(NO_EXECUTIONS)]
     if truths == INDETERMINATE:
@@ -106,7 +110,7 @@ def judge_after(case: Case, rule: Rule) -> Truths:
             why = "no value for " + ", ".join(absent)
         case.errors.append(f"`{rule.id}`: `after`: {why}")
     elif truths not in (FALSE, TRUE):
-        case.lacks(NO_TIME)
+        case.missing.extend(lacking)
     return truths
 
 
@@ -115,6 +119,9 @@ def judge_when(case: Case, rule: Rule) -> Truths:
     expression = rule.when
     if expression is None:
         return TRUE
+    # A withheld value is neither of the right type nor of the wrong one: it is not looked at.
+    if case.call.withheld and _reads_withheld(case.call, expression):
+        return case.lacks(WITHHELD_ARGUMENTS)
     problem = _unfit(case, expression)
     if problem is not None:
         case.errors.append(f"`{rule.id}`: `when`: {problem}")
@@ -124,10 +131,21 @@ def judge_when(case: Case, rule: Rule) -> Truths:
     session = case.state.session
     if "labels" in expression.session_fields and session is not None and not session.observed:
         return case.lacks(NO_EXECUTIONS)
+    if case.state.attributes_withheld and "attributes" in expression.session_fields:
+        return case.lacks(WITHHELD_ATTRIBUTES)
     errors: list[str] = []
     truths = expression.evaluate(_variables(case, expression), errors)
     case.errors.extend(f"`{rule.id}`: `when`: {error}" for error in errors)
     return truths
+
+
+def _reads_withheld(call: ToolCall, expression: Expression) -> bool:
+    """Whether the expression reads an argument that the record does not tell, or may read one."""
+    if "args" not in expression.reads:
+        return False
+    if expression.arguments is None or WITHHELD in call.arguments:
+        return True
+    return any(is_withheld(call.arguments.get(name)) for name in expression.arguments)
 
 
 def _unfit(case: Case, expression: Expression) -> str | None:
@@ -198,7 +216,10 @@ def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
     if scope is None:
         case.errors.append(f"`{rule.id}`: `limit`: the session has no principal")
         return INDETERMINATE
-    values = joined(values_of(case.call, limit.key))
+    key = values_of(case.call, limit.key)
+    if UNREADABLE in key and None not in key:
+        return case.lacks(WITHHELD_ARGUMENTS)  # the budget may be any
+    values = joined(key)
     if values is None:
         named = ", ".join(f"`{name}`" for name in limit.key)
         case.errors.append(f"`{rule.id}`: `limit`: no value for {named}")
@@ -206,18 +227,25 @@ def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
     budget = Budget(limit.name, limit.unit, key_text([limit.name, scope, values]), limit.wide)
     case.budgets.append(budget)
     elsewhere = case.facts.budgets.get(budget.limit) if limit.wide else 0
-    spent = case.state.spent(limit, budget, case.call, elsewhere, case.facts.now)
+    spent = known = case.state.spent(limit, budget, case.call, elsewhere, case.facts.now)
     if spent == TRUE:
         return spent
+    if case.state.mixes(limit, case.call, key):
+        case.lacks(WITHHELD_ARGUMENTS)
+        spent |= TRUE
     if limit.unit != "proposals" and not session.observed:
         return OR[spent][case.lacks(NO_EXECUTIONS)]
-    if spent != FALSE:
+    if known != FALSE:
         case.lacks(f"units of `{rule.id}` used outside of the session" if elsewhere is None else NO_TIME)
     return spent
 
 
 def judge_repeat(case: Case, tool: Tool) -> Truths:
-    """Whether the once-only effect of the call is in flight, was had, or may have been had, by another call."""
+    """
+    Whether the once-only effect of the call is in flight, was had, or may have been had.
+
+    By another call, or by an earlier attempt of this one that succeeded.
+    """
     session = case.state.session
     named = f"`once_per` of `{tool.name.text}`"
     if session is None:
@@ -230,4 +258,6 @@ def judge_repeat(case: Case, tool: Tool) -> Truths:
         return OR[truths][case.lacks(NO_EXECUTIONS)]
     if truths == INDETERMINATE:
         case.errors.append(f"{named}: no value to compare, in this call or an earlier one")
+    elif truths != FALSE:
+        case.lacks(WITHHELD_ARGUMENTS)
     return truths

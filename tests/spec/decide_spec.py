@@ -179,7 +179,11 @@ def has_unit(rule, unit, call, event):
 
 
 def repeats(policy, past, call):
-    """Whether a once-only effect is in flight, was had or may have been had by another call."""
+    """
+    Whether a once-only effect is in flight, was had or may have been had by another call.
+
+    The same call may try again, unless it succeeded: a retry after success is no retry.
+    """
     tool = policy["tools"].get(call.name, {})
     if "once_per" not in tool:
         return F
@@ -187,8 +191,11 @@ def repeats(policy, past, call):
         return I
     found = [F]
     for start, _, end in executions(past):
-        unsafe = end is None or end.outcome not in tool.get("safe_to_repeat", [])
-        if start.call.name == call.name and start.call.call_id != call.call_id and unsafe:
+        if start.call.call_id == call.call_id:
+            counts = end is not None and end.outcome == "succeeded"
+        else:
+            counts = end is None or end.outcome not in tool.get("safe_to_repeat", [])
+        if start.call.name == call.name and counts:
             pairs = [(call.arguments.get(name), start.call.arguments.get(name)) for name in tool["once_per"]]
             found.append(min(map(correlated, pairs)))
     return max(found)

@@ -773,7 +773,10 @@ def test_the_demo_shows_both_checks_and_passes(tmp_path: Path):
     assert (0, "") == (done.status, done.stderr)
     assert re.search(r"^planner +0\.857 +6 of 7 +FAILED", done.stdout, re.MULTILINE)
     assert re.search(r"^execution +1\.000 +6 of 6 +passed", done.stdout, re.MULTILINE)
-    assert "\nThe execution check passes: the call was refused before it ran.\n" in done.stdout
+    assert re.search(r"^planner +0\.500 +1 of 2 +FAILED", done.stdout, re.MULTILINE)
+    assert re.search(r"^execution +1\.000 +1 of 1 +passed", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +delete_account +refused +`delete_account` was refused: ", done.stdout, re.MULTILINE)
+    assert "\nThe execution checks pass: the call was refused before it ran.\n" in done.stdout
 
 
 # --- version and help ----------------------------------------------------------------------------

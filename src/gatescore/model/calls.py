@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 from gatescore.canonical import Json, canonical, is_marked
 from gatescore.errors import ArgumentsError
@@ -155,8 +155,8 @@ class ToolCall:
             values = canonical(arguments)
         except ArgumentsError as error:
             invalid, values = invalid or str(error), {}
-            if raw is None and isinstance(arguments, str):
-                raw = str.__str__(arguments)
+            if raw is None and issubclass(type(arguments), str):
+                raw = str.__str__(cast("str", arguments))
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers are typed
             invalid, name = "the name of the call is not text", ""
         elif not name:

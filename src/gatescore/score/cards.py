@@ -37,13 +37,20 @@ class Basis(StrEnum):
 
 
 class Kind(StrEnum):
-    """What reconciling the two streams can find in a recording of trajectory lines."""
+    """What holding the two streams, and the decisions, against each other can find."""
 
+    EXECUTED_AFTER_DENY = "executed_after_deny"
+    EXECUTED_WITHOUT_APPROVAL = "executed_without_approval"
     UNPROPOSED_EXECUTION = "unproposed_execution"
     ALTERED_ARGUMENTS = "altered_arguments"
     DUPLICATE_EXECUTION = "duplicate_execution"
+    DECISION_MISMATCH = "decision_mismatch"
+    MISSING_RECORDS = "missing_records"
     UNFINISHED_EXECUTION = "unfinished_execution"
+    DENIED_AT_ENTRY = "denied_at_entry"
     ABANDONED_PROPOSAL = "abandoned_proposal"
+    UNENFORCED = "unenforced"
+    EDITED = "edited"
     PROVIDER_EXECUTED = "provider_executed"
 
     @property
@@ -55,7 +62,14 @@ class Kind(StrEnum):
 # What follows is immutable, and made for every session: a named tuple is made in half the time that a
 # frozen dataclass takes.
 
-_FAILING: Final = {Kind.UNPROPOSED_EXECUTION, Kind.ALTERED_ARGUMENTS, Kind.DUPLICATE_EXECUTION}
+_FAILING: Final = {
+    Kind.EXECUTED_AFTER_DENY,
+    Kind.EXECUTED_WITHOUT_APPROVAL,
+    Kind.UNPROPOSED_EXECUTION,
+    Kind.ALTERED_ARGUMENTS,
+    Kind.DUPLICATE_EXECUTION,
+    Kind.DECISION_MISMATCH,
+}
 
 
 class Unauthorized(NamedTuple):

@@ -30,6 +30,7 @@ from gatescore.model import (
 from gatescore.policy import Policy
 from gatescore.policy.names import split_qualified
 from gatescore.score.cards import Basis, Check, PermissionCard, SessionCard, Status, Unauthorized
+from gatescore.score.findings import reconcile_record
 from gatescore.score.reconcile import reconcile
 from gatescore.score.streams import Judged, judge_session
 
@@ -156,7 +157,16 @@ def _score_session(
     judged = judge_session(policy, session)
     planner = _planner(session, judged, threshold, strict=strict)
     execution = _execution(session, judged, policy, threshold, strict=strict)
-    findings = reconcile(policy, session, judged.proposals)
+    record, replayed = session.record, judged.replayed
+    if record is not None and replayed is not None:
+        planner.recorded, execution.recorded = replayed.recorded_proposals, replayed.recorded_executions
+        for check in (planner, execution):
+            if record.missing:
+                check.status = Status.INCOMPLETE
+                check.missing.extend(what for what in record.missing if what not in check.missing)
+        findings = reconcile_record(policy, session, record, replayed)
+    else:
+        findings = reconcile(policy, session, judged.proposals)
     passed = True
     for name in requested:
         passed = passed and (planner if name == "planner" else execution).passed
@@ -170,6 +180,8 @@ def _planner(session: Session, judged: Judged, threshold: float, *, strict: bool
     if session.proposed is None:
         check.status, check.basis = Status.NOT_OBSERVED, None
         return check
+    if session.record is not None and not any(p.origin is Origin.MODEL for p in session.proposed):
+        check.basis = Basis.CALLER  # nobody told the guard what a model had asked for
     allowed = 0
     for proposal, decision in zip(session.proposed, judged.proposals):  # noqa: B905 - one each, see `Judged`
         if proposal.origin is _CALLER:
@@ -200,13 +212,16 @@ def _execution(session: Session, judged: Judged, policy: Policy, threshold: floa
             allowed += 1
         else:
             authorized = False
-            if decision.effect is _ASK:
+            if decision.effect is _ASK and session.record is not None:
+                check.asked += 1
+                authorized = execution.approved
+            elif decision.effect is _ASK:
                 if agreed is None:
                     agreed = {p.call.call_id: p.call for p in session.proposed or () if p.approved}
                 check.asked += 1
                 authorized = _agreed(execution, decision, policy, agreed, entries)
             _count(check, session, execution.call, decision, authorized=authorized)
-        if execution.outcome is _UNFINISHED:
+        if execution.outcome is _UNFINISHED and not execution.returned:
             check.status = Status.INCOMPLETE
     check.total += allowed
     check.authorized += allowed

@@ -44,9 +44,9 @@ def reconcile(
             if proposal is None:
                 _without_first_entry(session, execution, entries, findings)
             elif not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
-                _altered(session, execution, proposal, findings)
+                altered(session, execution, proposal, findings)
         if once:
-            _against_effects(policy, session, execution, effects, findings)
+            against_effects(policy, session, execution, effects, findings)
         if execution.outcome is _UNFINISHED:
             evidence = "it started, and nothing tells of its end"
             _found(Kind.UNFINISHED_EXECUTION, session, execution, evidence, findings)
@@ -103,14 +103,15 @@ def _without_first_entry(
         return
     proposal = entered.proposal
     if not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
-        _altered(session, execution, proposal, findings)
+        altered(session, execution, proposal, findings)
     entered.count += 1
     if execution.attempt is None or entered.attempts.get(execution.attempt) is not execution:
         evidence = f"entry {entered.count} for one proposal, and not recorded as another attempt"
         _found(Kind.DUPLICATE_EXECUTION, session, execution, evidence, findings)
 
 
-def _altered(session: Session, execution: Execution, proposal: Proposal, findings: list[Finding]) -> None:
+def altered(session: Session, execution: Execution, proposal: Proposal, findings: list[Finding]) -> None:
+    """Say which arguments differ from the proposed ones."""
     entered, bound = execution.call.arguments, proposal.call.arguments
     changed = [
         f"`{name}`"
@@ -121,13 +122,14 @@ def _altered(session: Session, execution: Execution, proposal: Proposal, finding
     _found(Kind.ALTERED_ARGUMENTS, session, execution, evidence, findings)
 
 
-def _against_effects(
+def against_effects(
     policy: Policy,
     session: Session,
     execution: Execution,
     effects: dict[tuple[Tool, str], str],
     findings: list[Finding],
 ) -> None:
+    """Say where an execution has a once-only effect again that another call had."""
     call = execution.call
     tools = [tool for layer in policy.layers for tool in layer.restricting_tools(call.server, call.name)]
     for tool in tools:

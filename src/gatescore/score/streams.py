@@ -32,6 +32,7 @@ from gatescore.model import (
     Started,
 )
 from gatescore.policy import Policy
+from gatescore.score.replay import Replay, replay
 
 # An enumeration takes long to find a member.
 _PROPOSAL: Final = Moment.PROPOSAL
@@ -39,14 +40,22 @@ _ENTRY: Final = Moment.ENTRY
 
 
 class Judged(NamedTuple):
-    """The decisions on the two streams of one session, in the order of each; empty where not observed."""
+    """
+    The decisions on the two streams of one session, in the order of each; empty where not observed.
+
+    `replayed` is what they came from, where a guard recorded the session.
+    """
 
     proposals: Sequence[Decision]
     executions: Sequence[Decision]
+    replayed: Replay | None = None
 
 
 def judge_session(policy: Policy, session: Session) -> Judged:
-    """Judge every proposal and every execution of *session*."""
+    """Judge every proposal and every execution of *session*; where a guard recorded it, by its events."""
+    if session.record is not None:
+        replayed = replay(policy, session.record)
+        return Judged(replayed.proposals, replayed.executions, replayed)
     proposed, executed = session.proposed or (), session.executed or ()
     if not policy.reads_history:
         return Judged(

@@ -14,13 +14,14 @@ from gatescore.errors import InputError, did_you_mean
 from gatescore.model import Session
 from gatescore.traces.inputs import FORMATS, Progress, find_inputs, read_file
 from gatescore.traces.joining import LineError
+from gatescore.traces.spans import SpanSessions, spans_of
 from gatescore.traces.trajectory import parse_trajectory
 
 __all__ = ["FORMATS", "find_inputs", "read_session", "read_sessions"]
 
 
 def read_sessions(
-    *inputs: str | os.PathLike[str],
+    *inputs: str | os.PathLike[str] | object,
     format: str | None = None,  # noqa: A002 - the word of the command line
     progress: Progress | None = None,
 ) -> Iterator[Session]:
@@ -28,7 +29,8 @@ def read_sessions(
     Read recorded sessions, one after the other, whatever the size of the input.
 
     Args:
-        inputs: Files, folders, globs, or ``-`` for standard input; at least one.
+        inputs: Files, folders, globs, or ``-`` for standard input; at least one. Or one in-memory
+            exporter, or a list of its spans: the sessions that a guard recorded in them.
         format: The format, where it is not to be recognised: ``trajectory``.
         progress: Called with the number of bytes read since its last call.
 
@@ -42,12 +44,32 @@ def read_sessions(
     """
     if format is not None and format not in FORMATS:
         raise InputError(f"unknown format: {did_you_mean(format, FORMATS)}", source=format)
+    if len(inputs) == 1:
+        spans = spans_of(inputs[0])
+        if spans is not None:
+            return _sessions_of(spans)
     files = find_inputs(_names(inputs))
     return _sessions(files, progress)
 
 
-def _names(inputs: Iterable[str | os.PathLike[str]]) -> list[str]:
-    names = [os.fspath(name) for name in inputs]
+def _sessions_of(spans: Iterable[Any]) -> Iterator[Session]:
+    found = SpanSessions()
+    for span in spans:
+        found.add(span.attributes or {})
+    if not found.found:
+        raise InputError("no span of a guard among them: give the guard this provider", source="spans")
+    yield from found.sessions("spans")
+
+
+def _names(inputs: Iterable[object]) -> list[str]:
+    names: list[str] = []
+    for name in inputs:
+        if not isinstance(name, (str, os.PathLike)):
+            kind = type(name).__name__
+            raise InputError(
+                f"a `{kind}` is no input: name a file, or pass an exporter", source="read_sessions"
+            )
+        names.append(os.fsdecode(name))
     if not names:
         raise InputError("no input: name a file, a folder, a glob, or `-`", source="read_sessions")
     return names

@@ -1,0 +1,87 @@
+"""One logical call inside of a session, and one entry of it."""
+
+from __future__ import annotations
+
+from opentelemetry.trace import Span, SpanContext
+
+from gatescore.errors import GatescoreError
+from gatescore.model import Decision, Moment, ToolCall
+
+
+class GuardError(GatescoreError, ValueError):
+    """A guard, or a session of one, that is used in a way that has no meaning."""
+
+
+class Ticket:
+    """
+    One logical call: its proposal, and what has become of it.
+
+    Attributes:
+        call: As proposed.
+        decision: The verdict at the proposal.
+        attempts: How many times its body was entered.
+        denied: The verdict that ended it, or None; with the moment.
+        approved: The digest of the arguments that a person agreed to, or None.
+        expires, entries_left: How long, and how often, that yes lasts.
+        span: The context of the proposal's span, or None.
+        loose: The session is not held open by anybody: it lasts as long as this call.
+    """
+
+    __slots__ = (
+        "approved",
+        "attempts",
+        "call",
+        "decision",
+        "denied",
+        "entries_left",
+        "expires",
+        "loose",
+        "moment",
+        "span",
+        "unfit",
+    )
+
+    def __init__(self, call: ToolCall, decision: Decision, *, loose: bool, unfit: bool) -> None:
+        self.call = call
+        self.decision = decision
+        self.attempts = 0
+        self.denied: Decision | None = None
+        self.moment = Moment.PROPOSAL
+        self.approved: str | None = None
+        self.expires = 0
+        self.entries_left = 0
+        self.span: SpanContext | None = None
+        self.loose = loose
+        self.unfit = unfit
+
+    def deny(self, decision: Decision, moment: Moment) -> None:
+        """End it: it will not be entered any more."""
+        self.denied = decision
+        self.moment = moment
+
+
+class Entry:
+    """One entry into a body: the call as entered, which attempt it is, and its span, if there is one."""
+
+    __slots__ = ("attempt", "call", "span", "ticket")
+
+    def __init__(self, ticket: Ticket, call: ToolCall, attempt: int) -> None:
+        self.ticket = ticket
+        self.call = call
+        self.attempt = attempt
+        self.span: Span | None = None
+
+
+def with_ids(call: ToolCall, call_id: str, host_call_id: str | None, digest: str) -> ToolCall:
+    """The same call under our id, the provider's, and the digest of its arguments."""
+    return ToolCall.recorded(
+        call.name,
+        call.arguments,
+        server=call.server,
+        call_id=call_id,
+        host_call_id=host_call_id,
+        invalid=call.invalid,
+        opaque=call.opaque,
+        digest=digest,
+        raw=call.raw,
+    )

@@ -1,0 +1,114 @@
+"""What a guard knows of the tools it guards."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, cast
+
+from gatescore.guard.binding import Parameters
+from gatescore.guard.tickets import GuardError
+
+_PARTIALS: Final = (functools.partial, functools.partialmethod)
+_METHODS: Final = (staticmethod, classmethod)
+
+
+class Shape(Enum):
+    """How a callable runs."""
+
+    FUNCTION = auto()
+    COROUTINE = auto()
+    GENERATOR = auto()
+    ASYNC_GENERATOR = auto()
+
+
+def shape_of(function: Callable[..., Any]) -> Shape:
+    """The shape of a callable of any kind: partials, methods and objects by what they call."""
+    called: Any = function
+    while True:
+        if type(called) in _PARTIALS:
+            called = called.func
+        elif type(called) in _METHODS:
+            called = called.__func__
+        else:
+            break
+    if not inspect.isroutine(called) and not isinstance(called, type):
+        kind = cast("type[object]", type(called))
+        called = getattr(kind, "__call__", called)  # noqa: B004 - the function is wanted
+    if inspect.iscoroutinefunction(called):
+        return Shape.COROUTINE
+    if inspect.isasyncgenfunction(called):
+        return Shape.ASYNC_GENERATOR
+    return Shape.GENERATOR if inspect.isgeneratorfunction(called) else Shape.FUNCTION
+
+
+def name_of(function: object) -> str:
+    """The name of a callable: its own, that of what a partial calls, or that of its type."""
+    named: Any = function
+    while type(named) in _PARTIALS:
+        named = named.func
+    name = getattr(named, "__name__", None)
+    return name if isinstance(name, str) else type(named).__name__
+
+
+class Tool:
+    """
+    A guarded callable, as its guard sees it.
+
+    Attributes:
+        name, server: Which tool.
+        shape: How it runs.
+        place: Where it was defined: two callables with one name and different places are two tools.
+        function: The guarded callable; None until it is made.
+    """
+
+    __slots__ = ("_bound", "_plain", "function", "name", "place", "server", "shape")
+
+    def __init__(self, function: Callable[..., Any], name: str | None, server: str) -> None:
+        self.name = name or name_of(function)
+        self.server = server
+        self.shape = shape_of(function)
+        self.place = (
+            getattr(function, "__module__", None),
+            getattr(function, "__qualname__", repr(type(function))),
+        )
+        self.function: Any = None
+        self._plain: Parameters | None = None
+        self._bound: Parameters | None = None
+
+    def parameters(self, wrapped: Callable[..., Any], *, bound: bool) -> Parameters:
+        """The parameters, without those that a bound method has filled already; found once for each."""
+        known = self._bound if bound else self._plain
+        if known is None:
+            known = Parameters(wrapped)
+            if bound:
+                self._bound = known
+            else:
+                self._plain = known
+        return known
+
+
+class Tools:
+    """The tools of one guard, by server and name."""
+
+    __slots__ = ("_tools",)
+
+    def __init__(self) -> None:
+        self._tools: dict[tuple[str, str], Tool] = {}
+
+    def add(self, tool: Tool) -> None:
+        """Make a tool known; one that was defined again takes the place of its former self."""
+        key = (tool.server, tool.name)
+        known = self._tools.get(key)
+        if known is not None and known.place != tool.place:
+            raise GuardError(f"two tools have the name `{tool.name}`: give one of them another, by `name=`")
+        self._tools[key] = tool
+
+    def find(self, name: str, server: str | None = None) -> tuple[Tool, Any] | None:
+        """The tool of a name, with its callable; None where there is none."""
+        for key, tool in self._tools.items():
+            if key[1] == name and server in (None, key[0]):
+                return tool, tool.function
+        return None

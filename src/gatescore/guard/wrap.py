@@ -1,0 +1,153 @@
+"""`@guarded_tool`: the one way into a tool's body, for every kind of callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, overload
+
+import wrapt
+
+from gatescore.canonical import canonical, canonical_text, equal, parse_json
+from gatescore.guard.admission import Given, denied_outright, refused
+from gatescore.guard.context import FRAME, frame_of
+from gatescore.guard.denial import denial
+from gatescore.guard.guard import Guard, used
+from gatescore.guard.run import Run
+from gatescore.guard.shapes import RUNNERS
+from gatescore.guard.tickets import Ticket
+from gatescore.guard.tools import Tool
+from gatescore.model import Decision, Effect, Moment, Origin, ToolCall
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NO_GUARD: Final = (
+    "no guard is in charge: open a session, call `gatescore.use(guard)`, or name one by `guard=`"
+)
+
+
+class GuardedTool(wrapt.FunctionWrapper[..., Any]):
+    """A guarded callable: looks like the one it wraps, and is called through its guard alone."""
+
+    def __init__(self, function: Callable[..., Any], tool: Tool, guard: Guard | None) -> None:
+        super().__init__(function, self._self_called)
+        self._self_tool = tool
+        self._self_guard = guard
+        self._self_run = RUNNERS[tool.shape]
+
+    def _self_called(
+        self, wrapped: Any, instance: Any, args: Any, kwargs: Any, given: Given | None = None
+    ) -> Any:
+        guard = self._self_guard or _guard_in_charge()
+        tool = self._self_tool
+        if guard is None:
+            raise denied_outright(tool.name, tool.server, _NO_GUARD, None)
+        return self._self_run(tool, guard, wrapped, instance is not None, args, kwargs, given)
+
+    def __copy__(self) -> GuardedTool:
+        return self
+
+    def __deepcopy__(self, memo: object) -> GuardedTool:
+        return self
+
+    def __reduce__(self) -> Any:
+        # As functions are: by the name under which the module holds it.
+        return self.__wrapped__.__qualname__
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+
+def _guard_in_charge() -> Guard | None:
+    frame = FRAME.get()
+    return used() if frame is None else frame.run.guard
+
+
+@overload
+def guarded_tool(
+    function: F, /, *, guard: Guard | None = None, name: str | None = None, server: str = ""
+) -> F: ...
+@overload
+def guarded_tool(
+    *, guard: Guard | None = None, name: str | None = None, server: str = ""
+) -> Callable[[F], F]: ...
+def guarded_tool(
+    function: Any = None, /, *, guard: Guard | None = None, name: str | None = None, server: str = ""
+) -> Any:
+    """
+    Guard a tool: its body is entered only after the policy has said so.
+
+    Args:
+        function: The tool: a function, coroutine function, generator or async generator function, a
+            method of any kind, a partial, or an object that can be called.
+        guard: Its guard. Without one, that of the open session, else the one of `gatescore.use`; with
+            neither every call is denied.
+        name: The tool's name in policies and records; the function's own where it is left out.
+        server: The server that offers it; ``""`` for a local tool.
+
+    Returns:
+        The tool, with its signature, documentation and types.
+
+    Raises:
+        ToolDenied: By a call of it that is refused (or a `Refusal` is returned, as the guard says).
+    """
+    if function is None:
+
+        def decorate(decorated: F) -> F:
+            return guarded_tool(decorated, guard=guard, name=name, server=server)
+
+        return decorate
+    tool = Tool(function, name, server)
+    guarded = GuardedTool(function, tool, guard)
+    tool.function = guarded
+    if guard is not None:
+        guard.register(tool)
+    return guarded
+
+
+def call_by_name(
+    guard: Guard,
+    name: str,
+    arguments: object,
+    call_id: str | None,
+    ticket: Ticket | None,
+    run: Run | None = None,
+) -> Any:
+    """Call a tool by its name with the arguments of a model; see `Guard.call`."""
+    found = guard.tools.find(name)
+    call = ToolCall(name, arguments, server="" if found is None else found[0].server, host_call_id=call_id)
+    problem = call.invalid
+    if found is None and problem is None:
+        problem = f"no tool `{name}` is known to this guard: wrap it, or name one that is"
+    if found is None or problem is not None:
+        return _unrunnable(guard, call, problem or "", ticket, run)
+    tool, guarded = found
+    live: Any = parse_json(arguments) if isinstance(arguments, (str, bytes)) and arguments else arguments
+    parameters = tool.parameters(guarded.__wrapped__, bound=False)
+    args, kwargs = parameters.spread(live or {})
+    bound, unfit = parameters.bind(args, kwargs)
+    raw = None
+    if unfit is not None or not equal(canonical(bound), call.arguments):
+        raw = canonical_text(call.arguments)
+    given = Given(call_id, ticket, run, raw)
+    return guarded._self_called(guarded.__wrapped__, None, args, kwargs, given)
+
+
+def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | None, run: Run | None) -> Any:
+    """A call that no body can be entered for: on the record, and refused."""
+    if ticket is None:
+        frame = frame_of(guard)
+        run = run or (frame.run if frame is not None and not frame.run.lone else guard.lone())
+        invalid = ToolCall(
+            call.name,
+            call.arguments,
+            server=call.server,
+            host_call_id=call.host_call_id,
+            invalid=problem,
+            raw=call.raw,
+        )
+        ticket = run.submit(invalid, origin=Origin.CALLER)
+        run.let_go(ticket)
+    decision = ticket.denied or ticket.decision
+    if decision.effect is not Effect.DENY:
+        decision = Decision(Effect.DENY, (), problem, guard.policy.digest, (problem,), invalid=problem)
+    return refused(guard, denial(ticket.call, decision, Moment.PROPOSAL))

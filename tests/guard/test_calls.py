@@ -1,0 +1,369 @@
+"""Calls through a guard: arguments, ids, attempts, denials, failures of the guard itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import gatescore
+from gatescore import Guard, Policy, Refusal, ToolDenied, guarded_tool
+from gatescore.guard import GuardError
+from gatescore.guard import run as run_module
+from gatescore.model import Finished, Outcome, Proposed, Started
+from gatescore.testing import RecordingGuard, ScriptedProposals
+
+
+def guard_of(*allowed: str, **options: Any) -> RecordingGuard:
+    return RecordingGuard(Policy(allowed_tools=list(allowed)), **options)
+
+
+def test_defaults_and_positional_arguments_are_judged_by_name():
+    """FIELD 8: `refund(order_id)` with a default amount over the cap."""
+    policy = Policy(rules=[{"id": "small", "allow": "refund", "args": {"amount": {"maximum": 100}, "*": {}}}])
+    guard = RecordingGuard(policy)
+
+    @guarded_tool(guard=guard)
+    def refund(order_id: str, amount: int = 9999) -> str:
+        return f"{order_id} {amount}"
+
+    for call in (lambda: refund("1"), lambda: refund("1", 9999), lambda: refund("1", amount=101)):
+        with pytest.raises(ToolDenied):
+            call()
+    assert "1 5" == refund("1", 5)
+    assert [{"order_id": "1", "amount": 5}] == guard.entries("refund")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((), {}), ((1, 2, 3), {}), ((1,), {"x": 2}), ((), {"x": 1, "unknown": 2})],
+)
+def test_a_call_that_does_not_fit_the_tool_is_denied_and_is_the_type_error_that_it_would_be(
+    args: tuple[int, ...], kwargs: dict[str, int]
+):
+    guard = guard_of("tool")
+    tool = guard.wrap(lambda x, y=1: x, name="tool")
+    with pytest.raises(ToolDenied) as caught:
+        tool(*args, **kwargs)
+    assert isinstance(caught.value, TypeError)
+    guard.assert_not_entered("tool")
+
+
+def test_a_name_that_is_parameter_and_extra_keyword_is_denied():
+    guard = guard_of("tool")
+
+    @guarded_tool(guard=guard, name="tool")
+    def tool(x: int, /, **more: int) -> int:
+        raise AssertionError
+
+    with pytest.raises(ToolDenied, match="both a parameter and an extra keyword"):
+        tool(1, x=2)
+
+
+def test_rest_and_extra_arguments_reach_the_tool_and_the_record():
+    guard = guard_of("tool")
+    tool = guard.wrap(lambda first, *rest, flag=False, **more: (first, rest, flag, more), name="tool")
+    assert (1, (2, 3), True, {"z": 4}) == tool(1, 2, 3, flag=True, z=4)
+    assert [{"first": 1, "rest": [2, 3], "flag": True, "z": 4}] == guard.entries("tool")
+    assert (1, (2,), False, {"z": 3}) == guard.call("tool", {"first": 1, "rest": [2], "z": 3})
+
+
+def test_a_tool_that_changes_its_arguments_does_not_change_the_record():
+    guard = guard_of("call_api")
+
+    @guarded_tool(guard=guard)
+    def call_api(params: dict[str, str]) -> None:
+        params["added"] = "SECRET"
+
+    given = {"path": "/safe"}
+    call_api(given)
+    assert {"path": "/safe", "added": "SECRET"} == given
+    assert [{"params": {"path": "/safe"}}] == guard.entries("call_api")
+
+
+def test_one_host_id_is_one_call_and_its_entries_are_attempts():
+    guard = guard_of("tool")
+    guard.wrap(lambda x: x, name="tool")
+    with guard.session() as run:
+        assert [1, 1] == [guard.call("tool", {"x": 1}, call_id="c1") for _ in range(2)]
+        assert 1 == guard.call("tool", {"x": 1}, call_id="c2")
+    session = run.session()
+    assert 2 == len(session.proposed)
+    assert [1, 2, 1] == [execution.attempt for execution in session.executed]
+    assert 2 == len({execution.call.call_id for execution in session.executed})
+
+
+def test_proposals_of_a_message_are_judged_before_any_runs_and_joined_by_id():
+    policy = Policy(rules=[{"id": "six", "allow": "search", "limit": {"executions": 6}}])
+    guard = RecordingGuard(policy)
+
+    @guarded_tool(guard=guard)
+    def search(q: int) -> int:
+        return q
+
+    script = ScriptedProposals([{"id": f"c{n}", "name": "search", "arguments": {"q": n}} for n in range(8)])
+    with guard.session() as run:
+        results = script.play(run)
+    assert [0, 1, 2, 3, 4, 5] == results[:6]
+    assert all(isinstance(result, Refusal) for result in results[6:])
+    card = run.score()
+    assert (0.75, 8) == (card.planner.score, card.planner.total)
+    assert (1.0, 6) == (card.execution.score, card.execution.total)
+
+
+def test_a_decorated_tool_called_by_hand_joins_the_waiting_proposal():
+    guard = guard_of("get_order")
+
+    @guarded_tool(guard=guard)
+    def get_order(order_id: str, full: bool = False) -> str:
+        return order_id
+
+    with guard.session() as run:
+        run.propose([{"id": "a", "name": "get_order", "arguments": '{"order_id": "814"}'}])
+        get_order("814")
+    session = run.session()
+    assert ["inferred"] == [execution.join for execution in session.executed]
+    assert 1 == len(session.proposed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"table": "t", "where": "id=8',
+        '{"a": 1, "a": 2}',
+        '{"daily": NaN}',
+        '{"x": 1e999}',
+        "[1,2,3]",
+        '"{}"',
+        "{} {}",
+    ],
+)
+def test_arguments_that_are_not_valid_json_are_an_invalid_proposal(text: str):
+    guard = guard_of("tool")
+    guard.wrap(lambda **more: more, name="tool")
+    with guard.session() as run, pytest.raises(ToolDenied):
+        guard.call("tool", text)
+    [proposal] = run.session().proposed
+    assert "invalid" == proposal.end
+    assert text == proposal.call.raw
+    assert [] == list(run.session().executed)
+
+
+def test_a_tool_that_nobody_wrapped_is_on_record_and_refused():
+    guard = guard_of("*")
+    with guard.session() as run, pytest.raises(ToolDenied, match="no tool `other` is known"):
+        guard.call("other", {})
+    assert 1 == run.score().planner.total
+
+
+def test_two_tools_may_not_share_a_name():
+    guard = guard_of("tool")
+
+    def one() -> None: ...
+
+    def two() -> None: ...
+
+    guard.wrap(one, name="tool")
+    with pytest.raises(GuardError, match="two tools have the name `tool`"):
+        guard.wrap(two, name="tool")
+
+
+@pytest.mark.parametrize("mode", ["enforce", "monitor"])
+def test_a_failure_of_the_engine_is_a_denial_and_in_monitor_mode_no_hindrance(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+):
+    def broken(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(run_module, "decide", broken)
+    guard = guard_of("tool", mode=mode)
+    tool = guard.wrap(lambda: "ran", name="tool")
+    if mode == "monitor":
+        assert "ran" == tool()
+    else:
+        with pytest.raises(ToolDenied, match="the guard failed: `RuntimeError`"):
+            tool()
+
+
+def test_on_deny_return_gives_a_text_for_the_model():
+    guard = guard_of("other", on_deny="return")
+    refusal = guard.wrap(lambda: "ran", name="tool")()
+    assert isinstance(refusal, Refusal)
+    assert "`tool` was refused: no rule allows it" == refusal
+
+
+def test_the_exception_of_a_tool_is_its_own_and_the_record_says_failed():
+    guard = guard_of("tool")
+
+    def tool() -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        guard.wrap(tool)()
+    [execution] = guard.executions
+    assert ("failed", "KeyError") == (execution.outcome, execution.error_type)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(TimeoutError, "unfinished"), (KeyboardInterrupt, "cancelled"), (asyncio.CancelledError, "cancelled")],
+)
+def test_a_time_out_may_have_taken_effect_and_an_interruption_is_no_failure(
+    error: type[BaseException], outcome: str
+):
+    guard = guard_of("tool")
+
+    def tool() -> None:
+        raise error
+
+    with pytest.raises(error):
+        guard.wrap(tool)()
+    assert [outcome] == [execution.outcome for execution in guard.executions]
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"),
+    [
+        ({"isError": True}, "failed"),
+        ((False, "msg"), "succeeded"),
+        ("error", "succeeded"),
+        (None, "succeeded"),
+    ],
+)
+def test_a_result_that_says_that_it_is_an_error_failed(result: object, outcome: str):
+    """Case G13: no guessing from text."""
+    guard = guard_of("tool")
+    guard.wrap(lambda: result, name="tool")()
+    assert [outcome] == [execution.outcome for execution in guard.executions]
+
+
+def test_calls_made_inside_a_body_are_nested():
+    guard = guard_of("outer", "inner")
+    inner = guard.wrap(lambda: 1, name="inner")
+    outer = guard.wrap(lambda: inner() + 1, name="outer")
+    with guard.session() as run:
+        assert 2 == outer()
+    assert ["caller", "nested"] == [proposal.origin for proposal in run.session().proposed]
+
+
+def test_a_session_that_is_opened_again_goes_on_with_its_limits():
+    guard = RecordingGuard(Policy(rules=[{"id": "once", "allow": "pay", "limit": {"executions": 1}}]))
+    pay = guard.wrap(lambda: "paid", name="pay")
+    with guard.session("conv"):
+        pay()
+    with guard.session("conv") as run, pytest.raises(ToolDenied, match="limit of 1 execution"):
+        pay()
+    assert run.score().execution.passed
+
+
+def test_a_session_may_not_change_its_principal():
+    guard = guard_of("tool")
+    with guard.session("conv", principal="user:1"):
+        pass
+    with pytest.raises(GuardError, match="another principal"), guard.session("conv", principal="user:2"):
+        pass
+
+
+def test_a_call_outside_of_a_session_knows_nothing_of_the_past():
+    guard = RecordingGuard(Policy(rules=[{"id": "once", "allow": "pay", "limit": {"executions": 9}}]))
+    with pytest.raises(ToolDenied):
+        guard.wrap(lambda: "paid", name="pay")()
+
+
+def test_the_bare_decorator_takes_the_guard_of_the_session_or_the_one_in_use():
+    @guarded_tool
+    def tool() -> str:
+        return "ran"
+
+    with pytest.raises(ToolDenied, match="no guard is in charge"):
+        tool()
+    with gatescore.use(guard_of("tool")):
+        assert "ran" == tool()
+        with guard_of("other").session(), pytest.raises(ToolDenied):
+            tool()
+    with pytest.raises(ToolDenied, match="no guard is in charge"):
+        tool()
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_parallel_calls_never_overshoot_a_limit(how: str):
+    """FIELD 4 and 5: five at once against a limit of two."""
+    policy = Policy(rules=[{"id": "two", "allow": "tool", "limit": {"executions": 2}}])
+    guard = Guard(policy)
+    entered: list[int] = []
+    sync = guard.wrap(entered.append, name="tool")
+
+    async def body(n: int) -> None:
+        entered.append(n)
+        await asyncio.sleep(0)
+
+    task = Guard(policy).wrap(body, name="tool")
+    for _ in range(100):
+        entered.clear()
+        if how == "threads":
+            gate = threading.Barrier(5)
+
+            def call(n: int, gate: threading.Barrier = gate) -> None:
+                gate.wait()
+                with contextlib.suppress(ToolDenied):
+                    sync(n)
+
+            with guard.session() as run, ThreadPoolExecutor(5) as pool:
+                list(pool.map(run.bind(call), range(5)))
+        else:
+            asyncio.run(_all(task))
+        assert 2 == len(entered)
+
+
+async def _all(task: Callable[[int], Any]) -> None:
+    guard: Guard = task._self_guard  # type: ignore[attr-defined]
+    with guard.session():
+        await asyncio.gather(*(task(n) for n in range(5)), return_exceptions=True)
+
+
+def test_a_generator_is_entered_at_its_first_step_and_closed_when_its_reader_stops():
+    """Cases G11 and FIELD 7."""
+    guard = guard_of("numbers")
+
+    @guarded_tool(guard=guard)
+    def numbers() -> Any:
+        yield 1
+        yield 2
+
+    with guard.session() as run:
+        unread = numbers()
+        stopped = numbers()
+        assert 1 == next(stopped)
+        stopped.close()
+        assert [1, 2] == list(numbers())
+    assert unread is not None
+    session = run.session()
+    assert 3 == len(session.proposed)
+    assert ["cancelled", "succeeded"] == [execution.outcome for execution in session.executed]
+
+
+def test_a_coroutine_that_is_never_awaited_leaves_no_record():
+    guard = guard_of("tool")
+
+    async def tool() -> None: ...
+
+    guard.wrap(tool)().close()
+    assert [] == guard.proposals
+
+
+def test_an_event_has_its_place_and_time_without_a_gap():
+    guard = guard_of("tool")
+    tool = guard.wrap(lambda: 1, name="tool")
+    with guard.session() as run:
+        tool()
+        tool()
+    events = run.session().record.events
+    assert list(range(len(events))) == [event.sequence for event in events]
+    assert sorted(event.time for event in events) == [event.time for event in events]
+    assert {Proposed, Started, Finished} <= {type(event) for event in events}
+    assert Outcome.SUCCEEDED is next(e for e in events if isinstance(e, Finished)).outcome
