@@ -75,7 +75,7 @@ def replay(policy: Policy, record: Record) -> Replay:
             call = event.call or calls.get(event.call_id)
             if call is not None:
                 again = decide(policy, history, call, event.facts, moment=event.moment)
-                used, recorded = _used(policy, event.decision, again)
+                used, recorded = _used(policy, event.decision, again, withheld=call.withheld)
                 if own and not recorded and _differs(policy, event.decision, again):
                     mismatches.append(Mismatch(call, event.decision, again))
                 if event.moment is Moment.PROPOSAL:
@@ -115,9 +115,17 @@ def replay(policy: Policy, record: Record) -> Replay:
     )
 
 
-def _used(policy: Policy, recorded: Decision, again: Decision) -> tuple[Decision, bool]:
-    """The decision that counts, and whether it is the recorded one."""
-    if not again.undecidable or recorded.policy_digest != policy.digest:
+def _used(policy: Policy, recorded: Decision, again: Decision, *, withheld: bool) -> tuple[Decision, bool]:
+    """
+    The decision that counts, and whether it is the recorded one.
+
+    Where arguments are withheld the verdict may be certain, and the rules and budgets that go with it
+    not: then the recorded ones do.
+    """
+    if recorded.policy_digest != policy.digest:
+        return again, False
+    unsure = withheld and again.effect is recorded.effect and _compared(again) != _compared(recorded)
+    if not again.undecidable and not unsure:
         return again, False
     named = {(budget.limit, budget.unit) for budget in recorded.budgets}
     budgets = tuple(budget for budget in again.budgets if (budget.limit, budget.unit) in named)
