@@ -811,7 +811,7 @@ def test_help_says_what_each_command_does_in_a_whole_sentence():
         "  score    Score recorded sessions: the planner and the execution check.",
         "  check    Load a policy and say what is in it, or where its first fault is.",
         "  explain  Explain the verdict on one call, condition by condition.",
-        "  demo     Score a recording of a support agent that comes with gatescore.",
+        "  demo     Run two tools behind a guard, and score a recording.",
     ]
 
 

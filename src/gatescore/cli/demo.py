@@ -18,7 +18,7 @@ FOLDER: Final = Path(__file__).parent.parent / "demo"
 
 def demo() -> None:
     """
-    Run two tools behind a guard, then score a recording that comes with gatescore.
+    Run two tools behind a guard, and score a recording.
 
     In both, an account is to be deleted, and the call is refused before it runs.
 
