@@ -64,6 +64,7 @@ def replay(policy: Policy, record: Record) -> Replay:
     taken_over: dict[str, bool] = {}
     recorded_executions = 0
     mismatches: list[Mismatch] = []
+    withheld = False  # of this call, or of one before: what is compared with it is not told either
     for position, recorded_event in enumerate(record.events):
         event = recorded_event
         own = position >= record.inherited
@@ -75,7 +76,8 @@ def replay(policy: Policy, record: Record) -> Replay:
             call = event.call or calls.get(event.call_id)
             if call is not None:
                 again = decide(policy, history, call, event.facts, moment=event.moment)
-                used, recorded = _used(policy, event.decision, again, withheld=call.withheld)
+                withheld = withheld or call.withheld
+                used, recorded = _used(policy, event.decision, again, withheld=withheld)
                 if own and not recorded and _differs(policy, event.decision, again):
                     mismatches.append(Mismatch(call, event.decision, again))
                 if event.moment is Moment.PROPOSAL:
