@@ -353,7 +353,7 @@ def test_input_without_any_session_is_refused_with_place_and_remedy(
         (("good.jsonl", "--format", "jsn"), "unknown format `jsn`: did you mean `json`?"),
         (("good.jsonl", "--format", ""), "unknown format ``: use one of `json`, `text`"),
         (("good.jsonl", "--check", "planer"), "unknown check `planer`: did you mean `planner`?"),
-        (("good.jsonl", "--from", "otlp"), "otlp: unknown format: use one of `trajectory`"),
+        (("good.jsonl", "--from", "zipkin"), "zipkin: unknown format: use one of `otlp`, `trajectory`"),
         (
             ("good.jsonl", "-o", "none/report.json"),
             "none/report.json: cannot be written: its folder does not exist",

@@ -38,7 +38,9 @@ def score(
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", help="The format of the input, instead of recognising it: trajectory.", metavar="FORMAT"
+            "--from",
+            help="The format of the input, instead of recognising it: trajectory or otlp.",
+            metavar="FORMAT",
         ),
     ] = None,
     output: Output = None,

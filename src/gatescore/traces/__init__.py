@@ -14,7 +14,7 @@ from gatescore.errors import InputError, did_you_mean
 from gatescore.model import Session
 from gatescore.traces.inputs import FORMATS, Progress, find_inputs, read_file
 from gatescore.traces.joining import LineError
-from gatescore.traces.spans import SpanSessions, spans_of
+from gatescore.traces.spans import NO_SPAN, SpanSessions, spans_of
 from gatescore.traces.trajectory import parse_trajectory
 
 __all__ = ["FORMATS", "find_inputs", "read_session", "read_sessions"]
@@ -30,12 +30,14 @@ def read_sessions(
 
     Args:
         inputs: Files, folders, globs, or ``-`` for standard input; at least one. Or one in-memory
-            exporter, or a list of its spans: the sessions that a guard recorded in them.
-        format: The format, where it is not to be recognised: ``trajectory``.
+            exporter, or an iterable of its spans: the sessions that a guard recorded in them.
+        format: The format, where it is not to be recognised: ``trajectory`` (one session a line) or
+            ``otlp`` (spans of a guard as OTLP JSON).
         progress: Called with the number of bytes read since its last call.
 
     Yields:
-        Sessions in the order of the input. A line that cannot be read is a session whose `error`
+        Sessions in the order of the input; those of spans at its end, since a session's spans may
+        stand anywhere, in any of the files. A line that cannot be read is a session whose `error`
         says why and whose streams are not observed: it never counts as one in which nothing
         happened.
 
@@ -49,16 +51,17 @@ def read_sessions(
         if spans is not None:
             return _sessions_of(spans)
     files = find_inputs(_names(inputs))
-    return _sessions(files, progress)
+    return _sessions(files, progress, format)
 
 
 def _sessions_of(spans: Iterable[Any]) -> Iterator[Session]:
     found = SpanSessions()
     for span in spans:
-        found.add(span.attributes or {})
+        dropped = getattr(span, "dropped_attributes", 0)
+        found.add(span.attributes or {}, "spans", dropped=dropped if isinstance(dropped, int) else 0)
     if not found.found:
-        raise InputError("no span of a guard among them: give the guard this provider", source="spans")
-    yield from found.sessions("spans")
+        raise InputError(NO_SPAN, source="spans")
+    yield from found.sessions()
 
 
 def _names(inputs: Iterable[object]) -> list[str]:
@@ -75,12 +78,13 @@ def _names(inputs: Iterable[object]) -> list[str]:
     return names
 
 
-def _sessions(files: list[str], progress: Progress | None) -> Iterator[Session]:
+def _sessions(files: list[str], progress: Progress | None, form: str | None) -> Iterator[Session]:
     found = False
+    spans = SpanSessions()
     first: InputError | None = None
     for file in files:
         try:
-            for session in read_file(file, progress):
+            for session in read_file(file, spans, progress, form):
                 found = True
                 yield session
         except InputError as error:
@@ -89,7 +93,8 @@ def _sessions(files: list[str], progress: Progress | None) -> Iterator[Session]:
             # Among several files one that is no recording is an error of the input, not its end.
             first = first or error
             yield Session(id=error.source, source=error.source, error=error)
-    if not found and first is not None:
+    yield from spans.sessions()
+    if not (found or spans.found) and first is not None:
         others = "the other file" if len(files) == 2 else f"the {len(files) - 1:,} other files"
         raise InputError(f"{first.message}; nor in {others}", source=first.source, line=first.line)
 
