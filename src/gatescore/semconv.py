@@ -114,12 +114,12 @@ def encode(
         if call.host_call_id:
             out["gen_ai.tool.call.id"] = _text(call.host_call_id)
         if agent_name is not None:
-            out["gen_ai.agent.name"] = agent_name
+            out["gen_ai.agent.name"] = _text(agent_name)
     out["gen_ai.conversation.id"] = _text(session_id)
     out[_G + "schema"] = SCHEMA
     out[_G + "stream"] = stream
     out[_G + "session.id"] = _text(session_id)
-    out[_G + "writer"] = writer
+    out[_G + "writer"] = _text(writer)
     out[_G + "events"] = [type(event).__name__ for event in events]
     _put(out, "sequence", first.sequence)
     _put(out, "time", first.time)
@@ -168,18 +168,24 @@ def _put(out: Attributes, key: str, value: str | bool | int | None) -> None:
 
 
 def _text(text: str) -> str:
-    """*text* itself where UTF-8 can hold it and it is not an escaped one; else as ASCII JSON behind a mark."""
-    if text.isascii() and not text.startswith(_ESCAPED):
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _ESCAPED + json.dumps(text)
-    return _ESCAPED + json.dumps(text) if text.startswith(_ESCAPED) else text
+    """*text* itself where UTF-8 can hold it and it is not taken for an escaped one; else its bytes behind a mark."""
+    if not text.startswith(_ESCAPED):
+        if text.isascii():
+            return text
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    # Not as JSON: that reads two lone surrogates side by side as one character.
+    return _ESCAPED + text.encode("utf-8", "surrogatepass").hex()
 
 
 def _untext(text: str) -> str:
-    return str(json.loads(text[1:])) if text.startswith(_ESCAPED) else text
+    if not text.startswith(_ESCAPED):
+        return text
+    return bytes.fromhex(text[len(_ESCAPED) :]).decode("utf-8", "surrogatepass")
 
 
 def _texts(texts: Sequence[str]) -> list[str]:
@@ -190,7 +196,7 @@ def _texts(texts: Sequence[str]) -> list[str]:
 
 
 def _encode_call(out: Attributes, call: ToolCall) -> None:
-    out[_G + "call.id"] = call.call_id
+    out[_G + "call.id"] = _text(call.call_id)
     _put(out, "tool.name", call.name)
     _put(out, "server", call.server)
     _put(out, "host_call.id", call.host_call_id)
@@ -219,16 +225,16 @@ def _decided(out: Attributes, event: Decided) -> None:
     decision = event.decision
     if event.call is not None:
         _encode_call(out, event.call)
-    out[_G + "call.id"] = event.call_id
+    out[_G + "call.id"] = _text(event.call_id)
     out[_G + "moment"] = event.moment.value
     out[_G + "decision"] = decision.effect.value
-    out[_G + "policy.digest"] = decision.policy_digest
+    out[_G + "policy.digest"] = _text(decision.policy_digest)
     out[_G + "rule.ids"] = _texts(decision.rules)
     out[_G + "reason"] = _text(decision.reason)
     if decision.errors:
         out[_G + "errors"] = _texts(decision.errors)
     if decision.budgets:
-        budgets = [[b.unit, b.limit, b.wide] for b in decision.budgets]
+        budgets = [[b.unit, _text(b.limit), b.wide] for b in decision.budgets]
         out[_G + "budgets"] = json.dumps(budgets)
     if decision.stop:
         out[_G + "stop"] = True
@@ -264,7 +270,7 @@ def _session_started(out: Attributes, event: SessionStarted) -> None:
     if event.catalog is not None:
         out[_G + "catalog"] = _texts(sorted(event.catalog))
     if event.continues is not None:
-        out[_G + "continues.writer"] = event.continues.writer
+        out[_G + "continues.writer"] = _text(event.continues.writer)
         out[_G + "continues.sequence"] = event.continues.sequence
 
 
@@ -275,7 +281,7 @@ def _attributes(out: Attributes, event: SessionStarted | AttributesChanged) -> N
 
 
 def _approved(out: Attributes, event: Approved) -> None:
-    out[_G + "call.id"] = event.call_id
+    out[_G + "call.id"] = _text(event.call_id)
     out[_G + "approval"] = "approved"
     _put(out, "args.digest", event.arguments)
     _put(out, "policy.digest", event.policy_digest)
@@ -285,14 +291,14 @@ def _approved(out: Attributes, event: Approved) -> None:
 
 
 def _rejected(out: Attributes, event: Rejected) -> None:
-    out[_G + "call.id"] = event.call_id
+    out[_G + "call.id"] = _text(event.call_id)
     out[_G + "approval"] = "expired" if event.expired else "rejected"
     _put(out, "approval.by", event.by)
     _put(out, "approval.error", event.error)
 
 
 def _abandoned(out: Attributes, event: Abandoned) -> None:
-    out[_G + "call.id"] = event.call_id
+    out[_G + "call.id"] = _text(event.call_id)
 
 
 def _nothing(out: Attributes, event: Event) -> None:
@@ -392,7 +398,7 @@ def _read_decided(read: _Reader, position: int) -> Event:
         read.text("reason"),
         read.text("policy.digest"),
         read.texts("errors"),
-        tuple(Budget(limit, unit, "", wide) for unit, limit, wide in budgets),
+        tuple(Budget(_untext(limit), unit, "", wide) for unit, limit, wide in budgets),
         (),
         read.maybe("decision.invalid"),
         read.get("stop") is True,
@@ -417,7 +423,7 @@ def _read_started(read: _Reader, position: int) -> Event:
     return Started(
         **read.place(position),
         call=read.call(),
-        budgets=tuple(Budget(limit, unit, "", wide) for unit, limit, wide in budgets),
+        budgets=tuple(Budget(_untext(limit), unit, "", wide) for unit, limit, wide in budgets),
         attempt=read.whole("attempt") or 1,
         executor=Executor(read.text("executor")),
         join=None if join is None else Join(join),

@@ -38,8 +38,10 @@ from gatescore.model import (
 )
 from gatescore.semconv import DamagedSpanError, SpanData, decode, encode, encode_finished
 
-# Lone surrogates are among the texts, but not two that would be one character in JSON.
-TEXT = st.text(st.characters(exclude_categories=())).map(lambda text: str(json.loads(json.dumps(text))))
+# Lone surrogates are among the texts, also two side by side; and texts that look like escaped ones.
+TEXT = st.text(st.characters(exclude_categories=())) | st.sampled_from(["\0", "\0ff", "\ud83d\ude00"])
+# In JSON two lone surrogates side by side are one character.
+JSON_TEXT = TEXT.map(lambda text: str(json.loads(json.dumps(text))))
 NAME = TEXT.filter(bool)
 KEY = st.text(max_size=5)
 MAYBE = st.none() | TEXT
@@ -51,7 +53,7 @@ SCALAR = (
     | st.floats(allow_nan=False, allow_infinity=False)
 )
 LEAF: st.SearchStrategy[Any] = (
-    SCALAR | TEXT | st.just({"$python": "socket"}) | st.just({"$withheld": {"size": 3}})
+    SCALAR | JSON_TEXT | st.just({"$python": "socket"}) | st.just({"$withheld": {"size": 3}})
 )
 VALUE: st.SearchStrategy[Any] = st.recursive(
     LEAF,
@@ -69,7 +71,7 @@ def calls(draw: st.DrawFn) -> ToolCall:
         draw(NAME),
         arguments,
         server=draw(MAYBE),
-        call_id=draw(KEY),
+        call_id=draw(TEXT),
         host_call_id=draw(MAYBE),
         invalid=invalid,
         opaque=is_marked(arguments),
@@ -94,7 +96,9 @@ DECISIONS = st.builds(
     MAYBE,
     st.booleans(),
 )
-FACTS = st.builds(Facts, now=st.none() | INT64, budgets=st.dictionaries(TEXT, st.integers(0, 9), max_size=2))
+FACTS = st.builds(
+    Facts, now=st.none() | INT64, budgets=st.dictionaries(JSON_TEXT, st.integers(0, 9), max_size=2)
+)
 
 
 @st.composite

@@ -19,7 +19,7 @@ from rich.text import Text
 from gatescore.explain import Explanation, Part
 from gatescore.model import Effect, Stream, ToolCall
 from gatescore.report.escapes import visible
-from gatescore.score import Check, Finding, PermissionCard, Status, Unauthorized
+from gatescore.score import Check, Finding, Kind, PermissionCard, Status, Unauthorized
 from gatescore.truth import FALSE, TRUE
 
 WIDTH = 110
@@ -46,7 +46,7 @@ def permission_text(card: PermissionCard, *, width: int | None = None, color: bo
         console.print(Text(f"note: {note}"))
     console.print(_checks_table(card))
     for check in (card.planner, card.execution):
-        _print_gaps(console, check)
+        _print_gaps(console, check, card.reconciliation)
         _print_unauthorized(console, check)
     _print_findings(console, card.reconciliation)
     console.print()
@@ -162,6 +162,8 @@ def _remarks(check: Check) -> str:
         remarks.append(f"basis {check.basis.value}")
     if check.asked:
         remarks.append(f"{check.asked:,} need{'s' if check.asked == 1 else ''} a yes")
+    if check.recorded:
+        remarks.append(f"{check.recorded:,} as recorded")
     if check.undecidable:
         remarks.append(f"{check.undecidable:,} undecidable")
     if check.not_selected:
@@ -169,9 +171,14 @@ def _remarks(check: Check) -> str:
     return ", ".join(remarks)
 
 
-def _print_gaps(console: Console, check: Check) -> None:
+def _print_gaps(console: Console, check: Check, findings: Sequence[Finding]) -> None:
+    if not check.missing:
+        return
+    # What is missing of a record makes no single call undecidable: it leaves the whole check open.
+    gaps = {finding.evidence for finding in findings if finding.kind is Kind.MISSING_RECORDS}
     for what in check.missing:
-        console.print(Text(f"{check.stream.value}: undecidable, because {visible(what)}"))
+        word = "incomplete" if what in gaps else "undecidable"
+        console.print(Text(f"{check.stream.value}: {word}, because {visible(what)}"))
 
 
 def _print_unauthorized(console: Console, check: Check) -> None:

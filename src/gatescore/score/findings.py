@@ -6,10 +6,9 @@ Source: DESIGN, "Reconciliation".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gatescore.canonical import equal
 from gatescore.model import (
+    Approved,
     Decided,
     Effect,
     End,
@@ -19,6 +18,7 @@ from gatescore.model import (
     Moment,
     Outcome,
     Proposal,
+    Proposed,
     Record,
     Rejected,
     Session,
@@ -28,6 +28,7 @@ from gatescore.model import (
 )
 from gatescore.policy import Policy
 from gatescore.policy.rules import Tool
+from gatescore.recording import session_of
 from gatescore.score.cards import Finding, Kind
 from gatescore.score.reconcile import against_effects, altered
 from gatescore.score.replay import Replay
@@ -42,9 +43,8 @@ def reconcile_record(
         evidence = f"recorded {recorded.effect.value} by {_rules(recorded.rules)}, replayed {again.effect.value} by {_rules(again.rules)}"
         _add(findings, Kind.DECISION_MISMATCH, session, call, evidence)
     verdicts = _verdicts(record)
-    proposals = {proposal.call.call_id: proposal for proposal in session.proposed or ()}
-    effects: dict[tuple[Tool, str], str] = {}
-    attempts: set[tuple[str, int | None]] = set()
+    proposals = {event.call.call_id: event for event in record.events if isinstance(event, Proposed)}
+    effects, attempts = _before(policy, session, record)
     for execution, (mode, verdict) in zip(session.executed or (), verdicts, strict=True):
         _against_verdict(findings, session, execution, mode, verdict)
         _against_proposal(findings, session, execution, proposals.get(execution.call.call_id))
@@ -61,9 +61,12 @@ def reconcile_record(
         if execution.executor is Executor.PROVIDER:
             evidence = "the model's provider ran it: no guard could"
             _add(findings, Kind.PROVIDER_EXECUTED, session, execution.call, evidence)
-    denied = set(_denied_at_entry(record))
+    denied, denied_at_entry = _denied(record)
     for proposal in session.proposed or ():
-        _of_proposal(findings, session, proposal, denied)
+        call_id = proposal.call.call_id
+        _of_proposal(
+            findings, session, proposal, denied.get(call_id), at_entry=denied_at_entry.get(call_id, False)
+        )
     return tuple(findings)
 
 
@@ -75,16 +78,39 @@ def _add(findings: list[Finding], kind: Kind, session: Session, call: ToolCall, 
     findings.append(Finding(kind, session.id, call.call_id, call.tool, evidence))
 
 
-def _denied_at_entry(record: Record) -> Iterator[str]:
+def _before(
+    policy: Policy, session: Session, record: Record
+) -> tuple[dict[tuple[Tool, str], str], set[tuple[str, int | None]]]:
+    """The once-only effects and the attempts of what an earlier writer recorded: nothing to report, but to repeat."""
+    effects: dict[tuple[Tool, str], str] = {}
+    attempts: set[tuple[str, int | None]] = set()
+    if record.inherited:
+        earlier = session_of(Record(events=record.events[: record.inherited]))
+        for execution in earlier.executed or ():
+            attempts.add((execution.call.call_id, execution.attempt))
+            if policy.has_once_per:
+                against_effects(policy, session, execution, effects, [])
+    return effects, attempts
+
+
+def _denied(record: Record) -> tuple[dict[str, bool], dict[str, bool]]:
+    """Of each call with a recorded verdict, whether that is a denial: when proposed, and the last one at the entry."""
+    proposals: dict[str, bool] = {}
+    entries: dict[str, bool] = {}
     for event in record.events:
-        if not isinstance(event, Decided) or event.moment is not Moment.ENTRY:
-            continue
-        if event.decision.effect is Effect.DENY:
-            yield event.call_id
+        if isinstance(event, Decided):
+            where = proposals if event.moment is Moment.PROPOSAL else entries
+            where[event.call_id] = event.decision.effect is Effect.DENY
+    return proposals, entries
 
 
 def _verdicts(record: Record) -> list[tuple[Mode | None, Effect | None]]:
-    """For each start: the mode, and the strictest recorded verdict before it; a rejection is a denial."""
+    """
+    For each start: the mode, and the strictest recorded verdict before it.
+
+    No verdict at the entry takes back a denial at the proposal; and a rejection, which is a denial
+    too, is taken back by a yes alone.
+    """
     mode: Mode | None = None
     proposal: dict[str, Effect] = {}
     entry: dict[str, Effect] = {}
@@ -97,6 +123,8 @@ def _verdicts(record: Record) -> list[tuple[Mode | None, Effect | None]]:
             (proposal if event.moment is Moment.PROPOSAL else entry)[event.call_id] = event.decision.effect
         elif isinstance(event, Rejected):
             rejected.add(event.call_id)
+        elif isinstance(event, Approved):
+            rejected.discard(event.call_id)
         elif isinstance(event, Started):
             call_id = event.call.call_id
             said = [
@@ -133,12 +161,11 @@ def _against_verdict(
 
 
 def _against_proposal(
-    findings: list[Finding], session: Session, execution: Execution, proposal: Proposal | None
+    findings: list[Finding], session: Session, execution: Execution, proposal: Proposed | None
 ) -> None:
     call = execution.call
     if proposal is None:
-        if not execution.proposed:
-            _add(findings, Kind.UNPROPOSED_EXECUTION, session, call, "no proposal joins it")
+        _add(findings, Kind.UNPROPOSED_EXECUTION, session, call, "no proposal joins it")
         return
     if proposal.edited_from is not None:
         return
@@ -153,14 +180,18 @@ def _against_proposal(
                 "changed since the proposal: the digests differ",
             )
     elif not equal(call.arguments, bound.arguments) or call.invalid != bound.invalid:
-        altered(session, execution, proposal, findings)
+        altered(session, execution, bound, findings)
 
 
-def _of_proposal(findings: list[Finding], session: Session, proposal: Proposal, denied: set[str]) -> None:
+def _of_proposal(
+    findings: list[Finding], session: Session, proposal: Proposal, denied: bool | None, *, at_entry: bool
+) -> None:
     call = proposal.call
     if proposal.edited_from is not None:
         _add(findings, Kind.EDITED, session, call, f"a person changed call `{proposal.edited_from}` into it")
-    if proposal.end is End.DENIED and call.call_id in denied:
+    if denied:
+        return  # what was let through and came to nothing is told here
+    if proposal.end is End.DENIED and at_entry and denied is False:
         _add(findings, Kind.DENIED_AT_ENTRY, session, call, "let through when proposed, denied at the entry")
-    elif proposal.end in (None, End.ABANDONED):
+    elif proposal.end is End.ABANDONED:
         _add(findings, Kind.ABANDONED_PROPOSAL, session, call, "not refused, and never entered")

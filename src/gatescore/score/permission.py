@@ -159,7 +159,9 @@ def _score_session(
     execution = _execution(session, judged, policy, threshold, strict=strict)
     record, replayed = session.record, judged.replayed
     if record is not None and replayed is not None:
-        planner.recorded, execution.recorded = replayed.recorded_proposals, replayed.recorded_executions
+        taken_over = zip(session.proposed or (), replayed.recorded_proposals, strict=True)
+        planner.recorded = sum(recorded for proposal, recorded in taken_over if proposal.selected)
+        execution.recorded = replayed.recorded_executions
         for check in (planner, execution):
             if record.missing:
                 check.status = Status.INCOMPLETE

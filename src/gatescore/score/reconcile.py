@@ -13,7 +13,7 @@ from typing import Final
 
 from gatescore.canonical import equal
 from gatescore.correlation import joined, values_of
-from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session
+from gatescore.model import Decision, Effect, Execution, Executor, Outcome, Proposal, Session, ToolCall
 from gatescore.policy import Policy
 from gatescore.policy.rules import Tool
 from gatescore.score.cards import Finding, Kind
@@ -44,7 +44,7 @@ def reconcile(
             if proposal is None:
                 _without_first_entry(session, execution, entries, findings)
             elif not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
-                altered(session, execution, proposal, findings)
+                altered(session, execution, proposal.call, findings)
         if once:
             against_effects(policy, session, execution, effects, findings)
         if execution.outcome is _UNFINISHED:
@@ -103,16 +103,16 @@ def _without_first_entry(
         return
     proposal = entered.proposal
     if not equal(call.arguments, proposal.call.arguments) or call.invalid != proposal.call.invalid:
-        altered(session, execution, proposal, findings)
+        altered(session, execution, proposal.call, findings)
     entered.count += 1
     if execution.attempt is None or entered.attempts.get(execution.attempt) is not execution:
         evidence = f"entry {entered.count} for one proposal, and not recorded as another attempt"
         _found(Kind.DUPLICATE_EXECUTION, session, execution, evidence, findings)
 
 
-def altered(session: Session, execution: Execution, proposal: Proposal, findings: list[Finding]) -> None:
+def altered(session: Session, execution: Execution, proposed: ToolCall, findings: list[Finding]) -> None:
     """Say which arguments differ from the proposed ones."""
-    entered, bound = execution.call.arguments, proposal.call.arguments
+    entered, bound = execution.call.arguments, proposed.arguments
     changed = [
         f"`{name}`"
         for name in sorted(entered.keys() | bound.keys())

@@ -2,7 +2,7 @@
 A recorded run, judged again: the same fold over the same events, decision for decision.
 
 Under the policy that was in force the replay must give what the guard decided; where the record
-withholds what a decision needs, the recorded verdict counts. Under another policy the replay counts.
+withholds or lacks what a decision needs, the recorded verdict counts. Under another policy the replay counts.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import NamedTuple
 from gatescore.decide import decide
 from gatescore.history import History, advance
 from gatescore.model import (
+    AttributesChanged,
     Decided,
     Decision,
     Effect,
+    Event,
     Facts,
     Moment,
     Proposed,
     Record,
+    SessionStarted,
     Started,
     ToolCall,
 )
@@ -42,13 +45,14 @@ class Replay:
 
     Attributes:
         proposals, executions: The decisions that count, in the order of the two streams.
-        recorded_proposals, recorded_executions: How many of each were taken over from the record.
+        recorded_proposals: For each of *proposals*, whether it was taken over from the record.
+        recorded_executions: How many of *executions* were.
         mismatches: Decisions that differ from the recorded ones although the policy is the same.
     """
 
     proposals: Sequence[Decision]
     executions: Sequence[Decision]
-    recorded_proposals: int
+    recorded_proposals: Sequence[bool]
     recorded_executions: int
     mismatches: Sequence[Mismatch]
 
@@ -65,10 +69,14 @@ def replay(policy: Policy, record: Record) -> Replay:
     recorded_executions = 0
     mismatches: list[Mismatch] = []
     withheld = False  # of this call, or of one before: what is compared with it is not told either
+    gaps = _Gaps()
     for position, recorded_event in enumerate(record.events):
         event = recorded_event
         own = position >= record.inherited
-        if isinstance(event, Proposed):
+        gaps.look_at(event)
+        if isinstance(event, (SessionStarted, AttributesChanged)):
+            withheld = withheld or event.withheld
+        elif isinstance(event, Proposed):
             calls[event.call.call_id] = event.call
             if own:
                 order.append(event.call.call_id)
@@ -77,7 +85,7 @@ def replay(policy: Policy, record: Record) -> Replay:
             if call is not None:
                 again = decide(policy, history, call, event.facts, moment=event.moment)
                 withheld = withheld or call.withheld
-                used, recorded = _used(policy, event.decision, again, withheld=withheld)
+                used, recorded = _used(policy, event.decision, again, withheld=withheld, gap=gaps.found)
                 if own and not recorded and _differs(policy, event.decision, again):
                     mismatches.append(Mismatch(call, event.decision, again))
                 if event.moment is Moment.PROPOSAL:
@@ -111,22 +119,46 @@ def replay(policy: Policy, record: Record) -> Replay:
     return Replay(
         [proposals.get(call_id, lacking) for call_id in order],
         executions,
-        sum(taken_over.get(call_id, False) for call_id in order),
+        [taken_over.get(call_id, False) for call_id in order],
         recorded_executions,
         mismatches,
     )
 
 
-def _used(policy: Policy, recorded: Decision, again: Decision, *, withheld: bool) -> tuple[Decision, bool]:
+class _Gaps:
+    """Whether events are missing before a point of the record, by their numbers."""
+
+    __slots__ = ("_last", "found")
+
+    def __init__(self) -> None:
+        self.found = False
+        self._last: int | None = -1
+
+    def look_at(self, event: Event) -> None:
+        """Take in the next event. One without a number tells nothing."""
+        number, last = event.sequence, self._last
+        if isinstance(event, SessionStarted) and event.continues is not None:
+            # Another writer counts from 0 again; what it goes on from must stand right before.
+            self.found = self.found or last != event.continues.sequence
+        elif number is not None and last is not None and number != last + 1:
+            self.found = True
+        self._last = number
+
+
+def _used(
+    policy: Policy, recorded: Decision, again: Decision, *, withheld: bool, gap: bool
+) -> tuple[Decision, bool]:
     """
     The decision that counts, and whether it is the recorded one.
 
-    Where arguments are withheld the verdict may be certain, and the rules and budgets that go with it
-    not: then the recorded ones do.
+    Where something is withheld the verdict may be certain, and the rules and budgets that go with it
+    not: then the recorded ones do. After a gap the replay knows less than the guard did: that it
+    differs says nothing against the record.
     """
     if recorded.policy_digest != policy.digest:
         return again, False
-    unsure = withheld and again.effect is recorded.effect and _compared(again) != _compared(recorded)
+    unsure = gap or (withheld and again.effect is recorded.effect)
+    unsure = unsure and _compared(again) != _compared(recorded)
     if not again.undecidable and not unsure:
         return again, False
     named = {(budget.limit, budget.unit) for budget in recorded.budgets}
