@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +15,10 @@ import pytest
 import gatescore
 from gatescore import Guard, Policy, Refusal, ToolDenied, guarded_tool
 from gatescore.guard import GuardError
-from gatescore.guard import run as run_module
+from gatescore.guard import docket as docket_module
 from gatescore.model import Finished, Outcome, Proposed, Started
 from gatescore.testing import RecordingGuard, ScriptedProposals
+from tests.guard.seen import executed, proposed, record
 
 
 def guard_of(*allowed: str, **options: Any) -> RecordingGuard:
@@ -92,10 +94,9 @@ def test_one_host_id_is_one_call_and_its_entries_are_attempts():
     with guard.session() as run:
         assert [1, 1] == [guard.call("tool", {"x": 1}, call_id="c1") for _ in range(2)]
         assert 1 == guard.call("tool", {"x": 1}, call_id="c2")
-    session = run.session()
-    assert 2 == len(session.proposed)
-    assert [1, 2, 1] == [execution.attempt for execution in session.executed]
-    assert 2 == len({execution.call.call_id for execution in session.executed})
+    assert 2 == len(proposed(run))
+    assert [1, 2, 1] == [execution.attempt for execution in executed(run)]
+    assert 2 == len({execution.call.call_id for execution in executed(run)})
 
 
 def test_proposals_of_a_message_are_judged_before_any_runs_and_joined_by_id():
@@ -126,9 +127,8 @@ def test_a_decorated_tool_called_by_hand_joins_the_waiting_proposal():
     with guard.session() as run:
         run.propose([{"id": "a", "name": "get_order", "arguments": '{"order_id": "814"}'}])
         get_order("814")
-    session = run.session()
-    assert ["inferred"] == [execution.join for execution in session.executed]
-    assert 1 == len(session.proposed)
+    assert ["inferred"] == [execution.join for execution in executed(run)]
+    assert 1 == len(proposed(run))
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_arguments_that_are_not_valid_json_are_an_invalid_proposal(text: str):
     guard.wrap(lambda **more: more, name="tool")
     with guard.session() as run, pytest.raises(ToolDenied):
         guard.call("tool", text)
-    [proposal] = run.session().proposed
+    [proposal] = proposed(run)
     assert "invalid" == proposal.end
     assert text == proposal.call.raw
-    assert [] == list(run.session().executed)
+    assert [] == list(executed(run))
 
 
 def test_a_tool_that_nobody_wrapped_is_on_record_and_refused():
@@ -180,7 +180,7 @@ def test_a_failure_of_the_engine_is_a_denial_and_in_monitor_mode_no_hindrance(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(run_module, "decide", broken)
+    monkeypatch.setattr(docket_module, "decide", broken)
     guard = guard_of("tool", mode=mode)
     tool = guard.wrap(lambda: "ran", name="tool")
     if mode == "monitor":
@@ -248,7 +248,7 @@ def test_calls_made_inside_a_body_are_nested():
     outer = guard.wrap(lambda: inner() + 1, name="outer")
     with guard.session() as run:
         assert 2 == outer()
-    assert ["caller", "nested"] == [proposal.origin for proposal in run.session().proposed]
+    assert ["caller", "nested"] == [proposal.origin for proposal in proposed(run)]
 
 
 def test_a_session_that_is_opened_again_goes_on_with_its_limits():
@@ -342,9 +342,8 @@ def test_a_generator_is_entered_at_its_first_step_and_closed_when_its_reader_sto
         stopped.close()
         assert [1, 2] == list(numbers())
     assert unread is not None
-    session = run.session()
-    assert 3 == len(session.proposed)
-    assert ["cancelled", "succeeded"] == [execution.outcome for execution in session.executed]
+    assert 3 == len(proposed(run))
+    assert ["cancelled", "succeeded"] == [execution.outcome for execution in executed(run)]
 
 
 def test_a_coroutine_that_is_never_awaited_leaves_no_record():
@@ -362,8 +361,154 @@ def test_an_event_has_its_place_and_time_without_a_gap():
     with guard.session() as run:
         tool()
         tool()
-    events = run.session().record.events
+    events = record(run).events
     assert list(range(len(events))) == [event.sequence for event in events]
-    assert sorted(event.time for event in events) == [event.time for event in events]
+    times = [event.time or 0 for event in events]
+    assert sorted(times) == times
     assert {Proposed, Started, Finished} <= {type(event) for event in events}
     assert Outcome.SUCCEEDED is next(e for e in events if isinstance(e, Finished)).outcome
+
+
+def test_a_wrapper_with_defaults_of_its_own_is_judged_by_them():
+    """`functools.wraps` lends it another signature; what runs is the wrapper."""
+    policy = Policy(rules=[{"id": "small", "allow": "refund", "args": {"amount": {"maximum": 100}}}])
+    guard = RecordingGuard(policy)
+
+    def refund(order_id: str, amount: int = 1) -> int:
+        return amount
+
+    @functools.wraps(refund)
+    def wrapper(order_id: str, amount: int = 9999) -> int:
+        return refund(order_id, amount)
+
+    @functools.wraps(refund)
+    def passes_on(*args: Any, **kwargs: Any) -> int:
+        return refund(*args, **kwargs)
+
+    with pytest.raises(ToolDenied):
+        guard.wrap(wrapper)("1")
+    guard.assert_not_entered("refund")
+    assert 1 == RecordingGuard(policy).wrap(passes_on)("1")
+
+
+def test_one_host_id_with_other_arguments_is_another_call():
+    guard = guard_of("tool")
+    guard.wrap(lambda x: x, name="tool")
+    with guard.session() as run:
+        assert [1, 2, 1] == [guard.call("tool", {"x": x}, call_id="call_1") for x in (1, 2, 1)]
+    assert [1, 1, 2] == [execution.attempt for execution in executed(run)]
+    assert [] == list(run.score().reconciliation)
+
+
+def test_every_denied_call_is_on_record_also_under_one_host_id():
+    policy = Policy(
+        rules=[{"id": "stop", "deny": "write", "limit": {"proposals": 3, "then": "stop"}}], default="deny"
+    )
+    guard = RecordingGuard(policy)
+    guard.wrap(lambda: None, name="write")
+    with guard.session() as run:
+        for _ in range(5):
+            with pytest.raises(ToolDenied):
+                guard.call("write", call_id="c")
+        assert run.stopped
+    assert 5 == run.score().planner.total
+
+
+def test_two_equal_proposals_are_entered_one_each():
+    guard = guard_of("tool")
+    tool = guard.wrap(lambda x: x, name="tool")
+    with guard.session() as run:
+        run.propose([{"name": "tool", "arguments": {"x": 1}}, {"name": "tool", "arguments": {"x": 1}}])
+        tool(1)
+        tool(1)
+    assert ["executed", "executed"] == [proposal.end for proposal in proposed(run)]
+    assert [1, 1] == [execution.attempt for execution in executed(run)]
+
+
+def test_an_edit_keeps_where_the_call_came_from_and_shows_what_was_edited():
+    guard = RecordingGuard(
+        Policy(rules=[{"id": "ask", "ask": "tool"}]),
+        approver=lambda request: request.edit({"x": 2}, by="ann"),
+    )
+    guard.wrap(lambda x, y=0: x, name="tool")
+    with guard.session() as run:
+        assert 2 == run.propose([{"name": "tool", "arguments": {"x": 1}}])[0].run()
+    first, second = proposed(run)
+    assert ("model", "model") == (first.origin, second.origin)
+    assert ({"x": 2, "y": 0}, None, first.call.call_id) == (
+        second.call.arguments,
+        second.call.raw,
+        second.edited_from,
+    )
+    card = run.score()
+    assert "model" == card.planner.basis
+    assert ["edited"] == [finding.kind for finding in card.reconciliation]
+    assert card.execution.passed
+
+
+def test_the_person_reads_the_reason_of_the_rule_that_asks_at_the_entry():
+    asked: list[str] = []
+
+    def person(request: Any) -> bool:
+        asked.append(request.reason)
+        return True
+
+    policy = Policy(
+        rules=[
+            {"id": "allow", "allow": ["first", "second"]},
+            {"id": "ask", "ask": "second", "after": {"tool": "first"}, "reason": "Twice needs a person."},
+        ]
+    )
+    guard = RecordingGuard(policy, approver=person)
+    guard.wrap(lambda: 1, name="first")
+    guard.wrap(lambda: 2, name="second")
+    with guard.session() as run:
+        first, second = run.propose([{"name": "first"}, {"name": "second"}])
+        assert [1, 2] == [first.run(), second.run()]
+    assert ["Twice needs a person."] == asked
+    assert run.score().execution.passed
+
+
+@pytest.mark.parametrize("function", [functools.partial(int, "1"), lambda: 2])
+def test_two_different_callables_may_not_share_a_name(function: Callable[..., Any]):
+    guard = guard_of("tool")
+    guard.wrap(functools.partial(int, "2"), name="tool")
+    with pytest.raises(GuardError, match="two tools have the name `tool`"):
+        guard.wrap(function, name="tool")
+
+
+def test_a_name_that_two_servers_have_is_no_name_to_call():
+    guard = guard_of("mcp:a/tool", "mcp:b/tool")
+    guard.wrap(lambda: "a", name="tool", server="a")
+    guard.wrap(lambda: "b", name="tool", server="b")
+    with pytest.raises(ToolDenied, match="more than one server"):
+        guard.call("tool")
+    assert "b" == guard.call("mcp:b/tool")
+
+
+def test_a_guard_that_fails_at_a_generators_entry_denies(monkeypatch: pytest.MonkeyPatch):
+    guard = guard_of("tool")
+
+    def tool() -> Any:
+        yield 1
+
+    made = guard.wrap(tool)()
+
+    def broken(*args: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(docket_module.Docket, "enter", broken)
+    with pytest.raises(ToolDenied, match="the guard failed: `RuntimeError`"):
+        next(made)
+
+
+def test_a_record_that_cannot_be_closed_does_not_reach_the_caller(monkeypatch: pytest.MonkeyPatch):
+    guard = guard_of("tool")
+
+    def broken(*args: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(docket_module.Docket, "finish", broken)
+    with guard.session() as run:
+        assert "ran" == guard.wrap(lambda: "ran", name="tool")()
+    assert "incomplete" == run.score().execution.status

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gatescore import Guard, Policy, ToolDenied, guarded_tool
+from tests.guard.seen import executed
 
 ENTERED: list[str] = []
 
@@ -192,10 +193,10 @@ def test_an_allowed_call_returns_what_it_did_and_is_on_record(shape: str):
     card = run.score()
     assert card.passed
     assert (2, 2) == (card.planner.total, card.execution.total)
-    executed = run.session().executed
-    assert ["814", "815"] == [execution.call.arguments["order_id"] for execution in executed]
-    assert [True, True] == [execution.call.arguments["notify"] for execution in executed]
-    assert ["succeeded", "succeeded"] == [execution.outcome for execution in executed]
+    executions = executed(run)
+    assert ["814", "815"] == [execution.call.arguments["order_id"] for execution in executions]
+    assert [True, True] == [execution.call.arguments["notify"] for execution in executions]
+    assert ["succeeded", "succeeded"] == [execution.outcome for execution in executions]
 
 
 def test_the_signature_and_documentation_stay():

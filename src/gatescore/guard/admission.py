@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
@@ -13,13 +14,15 @@ from opentelemetry import trace
 from gatescore.guard.approval import ApprovalRequest, Asked, ask, ask_async
 from gatescore.guard.context import FRAME, Frame, frame_of, leave
 from gatescore.guard.denial import Refusal, ToolDenied, denial
-from gatescore.guard.run import Run
-from gatescore.guard.tickets import Entry, Ticket
+from gatescore.guard.docket import Docket
+from gatescore.guard.tickets import Entry, Hold, Ticket
 from gatescore.guard.tools import Tool
 from gatescore.model import Decision, Effect, Join, Moment, Origin, Outcome, ToolCall
 
 if TYPE_CHECKING:
     from gatescore.guard.guard import Guard
+
+_LOG: Final = logging.getLogger("gatescore")
 
 PLAIN: Final = (type(None), bool, int, float, str, bytes, list, tuple)
 """Types of results that say nothing about a failure, and hold no work that is still to be done."""
@@ -31,7 +34,7 @@ class Given:
     __slots__ = ("host_call_id", "raw", "run", "ticket")
 
     def __init__(
-        self, host_call_id: str | None, ticket: Ticket | None, run: Run | None, raw: str | None
+        self, host_call_id: str | None, ticket: Ticket | None, run: Docket | None, raw: str | None
     ) -> None:
         self.host_call_id = host_call_id
         self.ticket = ticket
@@ -57,6 +60,7 @@ class Admission:
         "args",
         "entry",
         "guard",
+        "hold",
         "kwargs",
         "run",
         "ticket",
@@ -86,6 +90,7 @@ class Admission:
         self._frame: Token[Frame | None] | None = None
         self._context: Any = None
         self.entry: Entry | None = None
+        self.hold = Hold()
         frame = frame_of(guard)
         run = given.run if given is not None and given.run is not None else frame.run if frame else None
         self.run = guard.lone() if run is None or run.lone else run
@@ -94,11 +99,12 @@ class Admission:
         found: tuple[Ticket, Join] | None = None
         if given is not None and given.ticket is not None:
             found = given.ticket, Join.GIVEN
+            given.ticket.claimed = True
         elif not self.run.lone:
-            found = self.run.waiting(call)
+            found = self.run.claim(call)
         if found is None:
             origin = Origin.CALLER if parent is None else Origin.NESTED
-            self.ticket = self.run.submit(call, origin=origin, parent=parent, unfit=unfit)
+            self.ticket = self.run.submit(call, self.hold, origin=origin, parent=parent, unfit=unfit)
         else:
             self.ticket, self._join = found
             self._fresh = False
@@ -129,22 +135,12 @@ class Admission:
         """
         ticket = self.ticket
         call = None if self._fresh and not again else self._snapshot()[0]
-        self.entry = self.run.enter(ticket, call, self._join)
+        self.entry = self.run.enter(ticket, call, self._join, self.hold)
         if self.entry is not None:
             return None
         if ticket.denied is not None:
-            self.run.let_go(ticket)
             raise denial(call or ticket.call, ticket.denied, ticket.moment, unfit=ticket.unfit)
-        asked_about = call or ticket.call
-        decision = self._question()
-        return ApprovalRequest(asked_about, decision, self.run.id, self.run.principal)
-
-    def _question(self) -> Decision:
-        """The verdict that asks: that of the proposal, unless only the entry asks."""
-        proposal = self.ticket.decision
-        if proposal.effect is Effect.ASK:
-            return proposal
-        return Decision(Effect.ASK, (), "a person must agree", proposal.policy_digest)
+        return ApprovalRequest(call or ticket.call, ticket.question, self.run.id, self.run.principal)
 
     def answered(self, request: ApprovalRequest, asked: Asked) -> None:
         """Take a person's answer: enter, or be refused. An answer to other arguments is no yes to these."""
@@ -154,28 +150,36 @@ class Admission:
         elif answer.arguments is not None:
             self._edit(request, answer.arguments, answer.by)
         else:
-            self.run.approve(self.ticket, request.call, request.decision, answer.by)
+            self.run.approve(self.ticket, request.call, answer.by, self.hold)
             if self.enter(again=True) is not None:
                 self._refuse(request, Asked(error="the arguments changed while a person was asked"))
 
     def _refuse(self, request: ApprovalRequest, asked: Asked) -> None:
-        self.run.reject(self.ticket, request.decision, asked)
-        self.run.let_go(self.ticket)
+        self.run.reject(self.ticket, asked, self.hold)
         denied = self.ticket.denied or request.decision
         raise denial(request.call, denied, Moment.ENTRY)
 
     def _edit(self, request: ApprovalRequest, arguments: Mapping[str, Any], by: str | None) -> None:
         """Put the edited call forward in place of the first one; the person who wrote it has agreed to it."""
         first = self.ticket
-        self.run.reject(first, request.decision, Asked(error="edited"))
+        self.run.reject(first, Asked(error="edited"), self.hold)
         parameters = self.tool.parameters(self.wrapped, bound=self._bound)
         self.args, self.kwargs = parameters.spread(arguments)
+        if self._given is not None:
+            self._given = Given(self._given.host_call_id, None, self.run, None)
         call, unfit = self._snapshot()
-        self.ticket = self.run.submit(call, origin=Origin.CALLER, edited_from=first.call.call_id, unfit=unfit)
-        self.run.let_go(first)
+        self.ticket = self.run.submit(
+            call,
+            self.hold,
+            origin=first.origin,
+            parent=first.parent,
+            edited_from=first.call.call_id,
+            unfit=unfit,
+        )
         self._join, self._fresh = Join.GIVEN, True
         if self.ticket.denied is None:
-            self.run.approve(self.ticket, self.ticket.call, request.decision, by)
+            self.ticket.question = first.question
+            self.run.approve(self.ticket, self.ticket.call, by, self.hold)
         if self.enter() is not None:
             self._refuse(request, Asked(error="the arguments changed while a person was asked"))
 
@@ -200,11 +204,14 @@ class Admission:
 
     def close(self, outcome: Outcome, error: BaseException | None = None) -> None:
         """Record how the body ended. Nothing that goes wrong here reaches the tool's caller."""
-        if self.entry is None:
+        entry, self.entry = self.entry, None
+        if entry is None:
             return
-        self.run.finish(self.entry, outcome, None if error is None else type(error).__name__)
-        self.run.let_go(self.ticket)
-        self.entry = None
+        try:
+            self.run.finish(entry, outcome, None if error is None else type(error).__name__)
+            self.run.let_go(self.hold)
+        except Exception as failure:  # noqa: BLE001 - the tool has run; its record stays unfinished, and says so
+            _LOG.warning("the end of a call could not be recorded (%s)", type(failure).__name__)
 
     def failed(self, error: BaseException) -> None:
         """Record that the body raised."""
@@ -251,25 +258,46 @@ def proposed(
         return None
     ticket = admission.ticket
     if ticket.denied is not None:
-        admission.run.let_go(ticket)
+        admission.run.let_go(admission.hold)
         raise denial(ticket.call, ticket.denied, ticket.moment, unfit=ticket.unfit)
     return admission
 
 
 def enter(admission: Admission, *, again: bool = False) -> None:
-    """Ask for the entry, and a person where it must be; raises where it is refused."""
-    request = admission.enter(again=again)
-    if request is not None:
-        guard = admission.guard
-        admission.answered(request, ask(guard.approver, request, guard.approval_timeout))
+    """
+    Ask for the entry, and a person where it must be; raises where it is refused.
+
+    Where it comes back without an `Admission.entry`, the guard failed and may not stand in the way.
+    """
+    try:
+        request = admission.enter(again=again)
+        if request is not None:
+            guard = admission.guard
+            admission.answered(request, ask(guard.approver, request, guard.approval_timeout))
+    except BaseException as error:
+        _not_entered(admission, error)
+        if not isinstance(error, Exception) or isinstance(error, ToolDenied):
+            raise
 
 
 async def enter_async(admission: Admission, *, again: bool = False) -> None:
     """As `enter`, without stopping the event loop."""
-    request = admission.enter(again=again)
-    if request is not None:
-        guard = admission.guard
-        admission.answered(request, await ask_async(guard.approver, request, guard.approval_timeout))
+    try:
+        request = admission.enter(again=again)
+        if request is not None:
+            guard = admission.guard
+            admission.answered(request, await ask_async(guard.approver, request, guard.approval_timeout))
+    except BaseException as error:
+        _not_entered(admission, error)
+        if not isinstance(error, Exception) or isinstance(error, ToolDenied):
+            raise
+
+
+def _not_entered(admission: Admission, error: BaseException) -> None:
+    """Hold nothing back any more; a failure of the guard is a denial."""
+    admission.run.let_go(admission.hold)
+    if isinstance(error, Exception) and not isinstance(error, ToolDenied):
+        _broken(admission.tool, admission.guard, error)
 
 
 def admitted(
@@ -278,13 +306,7 @@ def admitted(
     """Put a call forward and ask for its entry. None as in `proposed`."""
     admission = proposed(tool, guard, wrapped, bound, args, kwargs, given)
     if admission is not None:
-        try:
-            enter(admission)
-        except ToolDenied:
-            raise
-        except Exception as error:  # noqa: BLE001 - every failure of the guard is a denial
-            _broken(tool, guard, error)
-            return None
+        enter(admission)
     return admission
 
 
@@ -294,13 +316,7 @@ async def admitted_async(
     """As `admitted`, without stopping the event loop."""
     admission = proposed(tool, guard, wrapped, bound, args, kwargs, given)
     if admission is not None:
-        try:
-            await enter_async(admission)
-        except ToolDenied:
-            raise
-        except Exception as error:  # noqa: BLE001 - every failure of the guard is a denial
-            _broken(tool, guard, error)
-            return None
+        await enter_async(admission)
     return admission
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 _POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
 _POSITIONAL: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _REST: Final = inspect.Parameter.VAR_POSITIONAL
-_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _EXTRA: Final = inspect.Parameter.VAR_KEYWORD
 _NOTHING: Final = inspect.Parameter.empty
 
@@ -22,22 +21,16 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Parameters:
-    """
-    The parameters of one callable, found once.
+    """The parameters of one callable, found once."""
 
-    Attributes:
-        known: False where the signature cannot be inspected: only keyword arguments have names then.
-    """
-
-    __slots__ = ("_by_name", "_defaults", "_extra", "_names", "_only", "_rest", "_signature", "known")
+    __slots__ = ("_by_name", "_defaults", "_extra", "_names", "_only", "_rest", "_signature")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._signature: inspect.Signature | None
         try:
-            self._signature = inspect.signature(function)
+            self._signature = _signature(function)
         except (ValueError, TypeError):
             self._signature = None
-        self.known = self._signature is not None
         self._names: list[str] = []
         self._only: set[str] = set()
         self._defaults: dict[str, Any] = {}
@@ -113,3 +106,10 @@ class Parameters:
         if self._rest is not None and isinstance(given.get(self._rest), (list, tuple)):
             args.extend(cast("list[Any]", given.pop(self._rest)))
         return tuple(args), given
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of what runs; that of what it wraps only where it passes everything on as it comes."""
+    own = inspect.signature(function, follow_wrapped=False)
+    kinds = [parameter.kind for parameter in own.parameters.values()]
+    return inspect.signature(function) if kinds == [_REST, _EXTRA] else own

@@ -11,8 +11,8 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gatescore.guard.docket import Docket
     from gatescore.guard.guard import Guard
-    from gatescore.guard.run import Run
 
 
 class Frame:
@@ -27,7 +27,7 @@ class Frame:
 
     __slots__ = ("below", "call_id", "run")
 
-    def __init__(self, run: Run, call_id: str | None, below: Frame | None) -> None:
+    def __init__(self, run: Docket, call_id: str | None, below: Frame | None) -> None:
         self.run = run
         self.call_id = call_id
         self.below = below

@@ -22,6 +22,7 @@ from gatescore.canonical import canonical
 from gatescore.errors import did_you_mean
 from gatescore.guard.approval import Approver
 from gatescore.guard.budgets import WideBudgets
+from gatescore.guard.docket import Docket
 from gatescore.guard.run import Run, new_session_id
 from gatescore.guard.tickets import GuardError
 from gatescore.guard.tools import Tool, Tools
@@ -179,39 +180,51 @@ class Guard:
     ) -> Run:
         made = canonical({} if attributes is None else attributes)
         if session_id is None:
-            return Run(self, new_session_id(), principal, made)
+            return self._made(Run(self, new_session_id(), principal, made))
         with self._sessions_lock:
-            run = self._open.get(session_id) or self._ended.pop(session_id, None)
+            run = self._open.get(session_id) or self._ended.get(session_id)
             if run is None:
-                run = Run(self, session_id, principal, made)
-            elif principal is not None and principal != run.principal:
-                self._open[session_id] = run
-                raise GuardError(f"session `{session_id}` has another principal: give it an id of its own")
-            self._open[session_id] = run
-            known = run.attributes
-        if attributes is not None and made != known:
-            run.update(**made)
+                run = self._open[session_id] = self._made(Run(self, session_id, principal, made))
+        if principal is not None and principal != run.principal:
+            raise GuardError(f"session `{session_id}` has another principal: give it an id of its own")
+        if attributes is not None and made != run.attributes:
+            # What is not named any more does not hold any more.
+            run.describe(made, keep=False)
+        return run
+
+    def _made(self, run: Run) -> Run:
+        _RUNS.add(run)  # a forked process has to know them
+        self.watch(run)
         return run
 
     def lone(self) -> Run:
         """The record of one call outside of any session."""
-        return Run(self, new_session_id(), None, {}, lone=True)
+        return self._made(Run(self, new_session_id(), None, {}, lone=True))
 
-    def over(self, run: Run, writer: str) -> None:
-        """Called by a session that ends: it may be opened again for a while."""
-        if self.wide:
-            self.budgets.close(writer)
-        if run.lone:
-            return
+    def opened(self, run: Docket) -> None:
+        """Called by a session that is opened: one that had ended, and is remembered, is open again."""
         with self._sessions_lock:
-            if self._open.pop(run.id, None) is not None:
-                self._ended[run.id] = run
-                while len(self._ended) > _REMEMBERED:
-                    self._ended.popitem(last=False)
+            again = self._ended.pop(run.id, None)
+            if again is not None:
+                self._open[run.id] = again
+
+    def over(self, run: Docket) -> None:
+        """Called by a session that ends: it may be opened again for a while, if it was given an id."""
+        with self._sessions_lock:
+            ended = self._open.get(run.id)
+            if ended is not run:
+                forgotten = [] if run.id in self._ended else [run]
+            else:
+                self._ended[run.id] = self._open.pop(run.id)
+                many = len(self._ended) - _REMEMBERED
+                forgotten = [self._ended.popitem(last=False)[1] for _ in range(many)]
+        if self.wide:
+            self.budgets.release_all(run.key)
+            for gone in forgotten:
+                self.budgets.forget(gone.key)
 
     def watch(self, run: Run) -> None:
-        """Called by every session that is made: a forked process has to know them."""
-        _RUNS.add(run)
+        """Called with every session that is made: does nothing, for those who want to know of them."""
 
     # Tools
 
@@ -234,7 +247,8 @@ class Guard:
         Call a guarded tool by its name, as a model asked for it.
 
         Args:
-            name: The name that the tool was wrapped with.
+            name: The name that the tool was wrapped with; behind ``mcp:SERVER/`` where several servers
+                have it.
             arguments: A mapping, or JSON text; None for no arguments.
             call_id: The id that the model's provider gave to the call. Calls with one id are attempts of
                 one call.
@@ -253,27 +267,27 @@ class Guard:
 
     # Budgets that sessions share
 
-    def elsewhere(self, budgets: Iterable[Budget], writer: str, now: int) -> dict[str, int]:
+    def elsewhere(self, budgets: Iterable[Budget], owner: str, now: int) -> dict[str, int]:
         """How many units other sessions use of each of *budgets*, by limit."""
         return {
-            budget.limit: self.budgets.elsewhere(budget, writer, self._windows[budget.limit], now)
+            budget.limit: self.budgets.elsewhere(budget, owner, self._windows[budget.limit], now)
             for budget in budgets
         }
 
     def take(
-        self, decision: Decision, writer: str, call_id: str, moment: Moment, now: int, *, first: bool
+        self, decision: Decision, owner: str, call_id: str, moment: Moment, now: int, *, first: bool
     ) -> None:
         """Book the units of a decision, as a session's history books its own."""
         held = [budget for budget in decision.budgets if budget.wide and budget.unit != "proposals"]
         if moment is Moment.ENTRY:
-            self.budgets.release(writer, call_id)
+            self.budgets.release(owner, call_id)
             taken = [budget for budget in held if budget.unit == "executions" or first]
         else:
             if decision.effect is Effect.ALLOW:
-                self.budgets.reserve(held, writer, call_id)
+                self.budgets.reserve(held, owner, call_id)
             taken = [budget for budget in decision.budgets if budget.wide and budget.unit == "proposals"]
         for budget in taken:
-            self.budgets.use(budget, writer, now, windowed=self._windows[budget.limit] is not None)
+            self.budgets.use(budget, owner, now, windowed=self._windows[budget.limit] is not None)
 
     def forked(self) -> None:
         """Called in a new process: a lock may be held by a thread that is not here."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gatescore.canonical import canonical, canonical_text, equal, parse_json
 from gatescore.errors import ArgumentsError
-from gatescore.guard.run import Run
-from gatescore.guard.tickets import GuardError, Ticket
+from gatescore.guard.docket import Docket
+from gatescore.guard.tickets import GuardError, Hold, Ticket
 from gatescore.guard.wrap import call_by_name
 from gatescore.model import Decision, Effect, Origin, ToolCall
 
@@ -29,12 +29,12 @@ class ProposedCall:
         decision: The verdict at the proposal.
     """
 
-    def __init__(self, run: Run, ticket: Ticket, host_id: str | None, arguments: object) -> None:
+    def __init__(self, run: Docket, ticket: Ticket, host_id: str | None, arguments: object) -> None:
         self._run = run
         self._ticket = ticket
         self._arguments = arguments
         self.id = host_id
-        self.name = ticket.call.name
+        self.name = ticket.call.tool
         self.call: ToolCall = ticket.call
         self.decision: Decision = ticket.decision
 
@@ -52,12 +52,12 @@ class ProposedCall:
         return call_by_name(guard, self.name, self._arguments, self.id, self._ticket, self._run)
 
 
-def propose(run: Run, calls: Iterable[object], message: str) -> list[ProposedCall]:
+def propose(run: Docket, calls: Iterable[object], message: str) -> list[ProposedCall]:
     """Read and submit the *calls* of one message, in their order."""
     return [_propose(run, call, message, number) for number, call in enumerate(calls, 1)]
 
 
-def _propose(run: Run, given: object, message: str, number: int) -> ProposedCall:
+def _propose(run: Docket, given: object, message: str, number: int) -> ProposedCall:
     if not isinstance(given, Mapping):
         raise GuardError(
             f"call {number} is not a mapping: pass `name`, `arguments` and, if there is one, `id`"
@@ -70,16 +70,19 @@ def _propose(run: Run, given: object, message: str, number: int) -> ProposedCall
     key = next((key for key in _ARGUMENTS if key in body), None)
     arguments = body[key] if key is not None else None
     call = _bound(run.guard, body.get("name"), arguments, host_id)
-    ticket = run.submit(call, origin=Origin.MODEL, message=message, waits=True)
+    hold = Hold()
+    ticket = run.submit(call, hold, origin=Origin.MODEL, message=message, waits=True)
+    run.let_go(hold)
     return ProposedCall(run, ticket, host_id, arguments)
 
 
 def _bound(guard: Guard, name: Any, arguments: object, host_id: str | None) -> ToolCall:
     """The call as it would be entered: bound to the tool's parameters, defaults filled in, where it is known."""
-    found = guard.tools.find(name) if isinstance(name, str) else None
-    if found is None:
-        return ToolCall(name, arguments, server="", host_call_id=host_id)
-    tool, guarded = found
+    found = guard.tools.find(name) if isinstance(name, str) else []
+    if len(found) != 1:
+        return ToolCall(name, arguments, server="" if not found else None, host_call_id=host_id)
+    [(tool, guarded)] = found
+    name = tool.name
     try:
         plain = canonical(arguments)
     except ArgumentsError:

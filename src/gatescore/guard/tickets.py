@@ -5,7 +5,7 @@ from __future__ import annotations
 from opentelemetry.trace import Span, SpanContext
 
 from gatescore.errors import GatescoreError
-from gatescore.model import Decision, Moment, ToolCall
+from gatescore.model import Decision, Moment, Origin, ToolCall
 
 
 class GuardError(GatescoreError, ValueError):
@@ -18,31 +18,43 @@ class Ticket:
 
     Attributes:
         call: As proposed.
+        origin, parent: Where it came from (see `gatescore.model.Proposed`).
         decision: The verdict at the proposal.
+        claimed: A call in progress enters it, or has entered it: another one is another attempt.
+        question: The verdict that asks a person, where one must be asked.
         attempts: How many times its body was entered.
         denied: The verdict that ended it, or None; with the moment.
         approved: The digest of the arguments that a person agreed to, or None.
         expires, entries_left: How long, and how often, that yes lasts.
         span: The context of the proposal's span, or None.
-        loose: The session is not held open by anybody: it lasts as long as this call.
+        unfit: Its arguments do not fit the tool's parameters.
     """
 
     __slots__ = (
         "approved",
         "attempts",
         "call",
+        "claimed",
         "decision",
         "denied",
         "entries_left",
         "expires",
-        "loose",
         "moment",
+        "origin",
+        "parent",
+        "question",
         "span",
         "unfit",
     )
 
-    def __init__(self, call: ToolCall, decision: Decision, *, loose: bool, unfit: bool) -> None:
+    def __init__(
+        self, call: ToolCall, decision: Decision, *, origin: Origin, parent: str | None, unfit: bool
+    ) -> None:
         self.call = call
+        self.origin = origin
+        self.parent = parent
+        self.claimed = False
+        self.question = decision
         self.decision = decision
         self.attempts = 0
         self.denied: Decision | None = None
@@ -51,7 +63,6 @@ class Ticket:
         self.expires = 0
         self.entries_left = 0
         self.span: SpanContext | None = None
-        self.loose = loose
         self.unfit = unfit
 
     def deny(self, decision: Decision, moment: Moment) -> None:
@@ -60,13 +71,21 @@ class Ticket:
         self.moment = moment
 
 
+class Hold:
+    """What keeps a session going for one call, where nobody else holds it open: taken once, and given back."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = False
+
+
 class Entry:
     """One entry into a body: the call as entered, which attempt it is, and its span, if there is one."""
 
-    __slots__ = ("attempt", "call", "span", "ticket")
+    __slots__ = ("attempt", "call", "span")
 
-    def __init__(self, ticket: Ticket, call: ToolCall, attempt: int) -> None:
-        self.ticket = ticket
+    def __init__(self, call: ToolCall, attempt: int) -> None:
         self.call = call
         self.attempt = attempt
         self.span: Span | None = None

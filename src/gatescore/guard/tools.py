@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from gatescore.guard.binding import Parameters
 from gatescore.guard.tickets import GuardError
+from gatescore.policy.names import split_qualified
 
 _PARTIALS: Final = (functools.partial, functools.partialmethod)
 _METHODS: Final = (staticmethod, classmethod)
@@ -60,20 +61,15 @@ class Tool:
     Attributes:
         name, server: Which tool.
         shape: How it runs.
-        place: Where it was defined: two callables with one name and different places are two tools.
         function: The guarded callable; None until it is made.
     """
 
-    __slots__ = ("_bound", "_plain", "function", "name", "place", "server", "shape")
+    __slots__ = ("_bound", "_plain", "function", "name", "server", "shape")
 
     def __init__(self, function: Callable[..., Any], name: str | None, server: str) -> None:
         self.name = name or name_of(function)
         self.server = server
         self.shape = shape_of(function)
-        self.place = (
-            getattr(function, "__module__", None),
-            getattr(function, "__qualname__", repr(type(function))),
-        )
         self.function: Any = None
         self._plain: Parameters | None = None
         self._bound: Parameters | None = None
@@ -102,13 +98,30 @@ class Tools:
         """Make a tool known; one that was defined again takes the place of its former self."""
         key = (tool.server, tool.name)
         known = self._tools.get(key)
-        if known is not None and known.place != tool.place:
+        if known is not None and not _same(known.function.__wrapped__, tool.function.__wrapped__):
             raise GuardError(f"two tools have the name `{tool.name}`: give one of them another, by `name=`")
         self._tools[key] = tool
 
-    def find(self, name: str, server: str | None = None) -> tuple[Tool, Any] | None:
-        """The tool of a name, with its callable; None where there is none."""
-        for key, tool in self._tools.items():
-            if key[1] == name and server in (None, key[0]):
-                return tool, tool.function
-        return None
+    def find(self, name: str) -> list[tuple[Tool, Any]]:
+        """The tools of a name, each with its callable: of all servers, or of the one that the name says."""
+        server, raw = split_qualified(name) or (None, name)
+        return [
+            (tool, tool.function)
+            for (offered_by, known), tool in self._tools.items()
+            if known == raw and server in (None, offered_by)
+        ]
+
+
+def _same(known: Any, new: Any) -> bool:
+    """Whether a callable is another one's self, made again: by a closure, or by loading its module again."""
+    if known is new:
+        return True
+    code, other = getattr(known, "__code__", None), getattr(new, "__code__", None)
+    if code is None or other is None:
+        return False
+    place, same = (
+        known.__qualname__,
+        (known.__module__, known.__qualname__) == (new.__module__, new.__qualname__),
+    )
+    # What is defined inside of a function may be there several times: then the code tells.
+    return bool(same and ("<" not in place or code == other))

@@ -11,10 +11,10 @@ from gatescore.canonical import canonical, canonical_text, equal, parse_json
 from gatescore.guard.admission import Given, denied_outright, refused
 from gatescore.guard.context import FRAME, frame_of
 from gatescore.guard.denial import denial
+from gatescore.guard.docket import Docket
 from gatescore.guard.guard import Guard, used
-from gatescore.guard.run import Run
 from gatescore.guard.shapes import RUNNERS
-from gatescore.guard.tickets import Ticket
+from gatescore.guard.tickets import Hold, Ticket
 from gatescore.guard.tools import Tool
 from gatescore.model import Decision, Effect, Moment, Origin, ToolCall
 
@@ -110,17 +110,19 @@ def call_by_name(
     arguments: object,
     call_id: str | None,
     ticket: Ticket | None,
-    run: Run | None = None,
+    run: Docket | None = None,
 ) -> Any:
     """Call a tool by its name with the arguments of a model; see `Guard.call`."""
     found = guard.tools.find(name)
-    call = ToolCall(name, arguments, server="" if found is None else found[0].server, host_call_id=call_id)
+    tool, guarded = found[0] if len(found) == 1 else (None, None)
+    call = ToolCall(name, arguments, server="" if tool is None else tool.server, host_call_id=call_id)
     problem = call.invalid
-    if found is None and problem is None:
+    if problem is None and len(found) > 1:
+        problem = f"more than one server has a tool `{name}`: write `mcp:SERVER/{name}`"
+    elif problem is None and tool is None:
         problem = f"no tool `{name}` is known to this guard: wrap it, or name one that is"
-    if found is None or problem is not None:
+    if tool is None or guarded is None or problem is not None:
         return _unrunnable(guard, call, problem or "", ticket, run)
-    tool, guarded = found
     live: Any = parse_json(arguments) if isinstance(arguments, (str, bytes)) and arguments else arguments
     parameters = tool.parameters(guarded.__wrapped__, bound=False)
     args, kwargs = parameters.spread(live or {})
@@ -132,7 +134,7 @@ def call_by_name(
     return guarded._self_called(guarded.__wrapped__, None, args, kwargs, given)
 
 
-def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | None, run: Run | None) -> Any:
+def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | None, run: Docket | None) -> Any:
     """A call that no body can be entered for: on the record, and refused."""
     if ticket is None:
         frame = frame_of(guard)
@@ -145,8 +147,9 @@ def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | Non
             invalid=problem,
             raw=call.raw,
         )
-        ticket = run.submit(invalid, origin=Origin.CALLER)
-        run.let_go(ticket)
+        hold = Hold()
+        ticket = run.submit(invalid, hold, origin=Origin.CALLER)
+        run.let_go(hold)
     decision = ticket.denied or ticket.decision
     if decision.effect is not Effect.DENY:
         decision = Decision(Effect.DENY, (), problem, guard.policy.digest, (problem,), invalid=problem)
