@@ -512,3 +512,20 @@ def test_a_record_that_cannot_be_closed_does_not_reach_the_caller(monkeypatch: p
     with guard.session() as run:
         assert "ran" == guard.wrap(lambda: "ran", name="tool")()
     assert "incomplete" == run.score().execution.status
+
+
+def test_a_closure_made_again_is_the_same_tool_and_another_one_of_its_name_is_not():
+    guard = guard_of("tool")
+
+    def factory(value: int) -> Callable[[], int]:
+        return lambda: value
+
+    for value in (1, 2):
+        guard.wrap(factory(value), name="tool")
+    assert 2 == guard.call("tool")
+    with pytest.raises(GuardError, match="two tools have the name `tool`"):
+        guard.wrap(lambda: 3, name="tool")
+    first, second = (lambda: 4), (lambda: 5)
+    guard.wrap(first, name="more")
+    with pytest.raises(GuardError, match="two tools have the name `more`"):
+        guard.wrap(second, name="more")
