@@ -21,7 +21,9 @@ import numbers
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from json.encoder import encode_basestring_ascii
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias, cast
 
@@ -43,6 +45,8 @@ OPAQUE: Final = "$python"
 """The key of the marker that stands for a value JSON cannot hold: ``{"$python": "type name"}``."""
 
 _TOO_LONG: Final = 10**MAX_DIGITS
+_KEY: Final = itemgetter(0)
+_quoted: Final[Callable[[str], str]] = encode_basestring_ascii
 _DICT: Final[Any] = dict  # its own methods, whatever a subclass makes of them
 _NAME_OF_TYPE: Final = type.__dict__["__name__"].__get__
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -95,6 +99,11 @@ def canonical(arguments: object) -> dict[str, Json]:
             `MAX_DEPTH` or a cycle, size over `MAX_SIZE`, an integer over `MAX_DIGITS`, an object that
             raises when it is looked at in place of the arguments.
     """
+    return canonical_and_marked(arguments)[0]
+
+
+def canonical_and_marked(arguments: object) -> tuple[dict[str, Json], bool]:
+    """As `canonical`, with what `is_marked` says of the result."""
     try:
         return _canonical(arguments)
     except ArgumentsError:
@@ -107,9 +116,9 @@ def canonical(arguments: object) -> dict[str, Json]:
         ) from None
 
 
-def _canonical(arguments: object) -> dict[str, Json]:
+def _canonical(arguments: object) -> tuple[dict[str, Json], bool]:
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
-        return {}
+        return {}, False
     if isinstance(arguments, (str, bytes)):
         if len(arguments) > 2 * MAX_SIZE:
             raise ArgumentsError(f"arguments are larger than {MAX_SIZE:,}")
@@ -118,21 +127,22 @@ def _canonical(arguments: object) -> dict[str, Json]:
         except ValueError as error:
             raise ArgumentsError(f"arguments are not JSON: {_first_line(error)}") from None
         if arguments is None:
-            return {}
-    value = _Walk().value(arguments, 1)
+            return {}, False
+    walk = _Walk()
+    value = walk.value(arguments, 1)
     if not isinstance(value, dict) or (OPAQUE in value and not isinstance(arguments, Mapping)):
         raise ArgumentsError(f"arguments are not an object but {_kind(arguments)}")
-    return value
+    return value, walk.marked
 
 
 def canonical_text(value: Json) -> str:
     """Write a canonical *value* as its one JSON text: keys sorted, ASCII, no blanks, integers exact."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _written(value, float.__repr__)
 
 
 def key_text(value: Json) -> str:
     """Write *value* so that equal JSON values give equal texts: 1 and 1.0 are one, true and 1 are not."""
-    return canonical_text(_whole_numbers(value))
+    return _written(value, _float_or_whole)
 
 
 def digest(value: Json) -> str:
@@ -157,14 +167,35 @@ def _same_truths(left: Json, right: Json) -> bool:
     return isinstance(left, bool) == isinstance(right, bool)
 
 
-def _whole_numbers(value: Json) -> Json:
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else value
-    if isinstance(value, list):
-        return [_whole_numbers(item) for item in value]
+def _written(value: Json, number: Callable[[float], str]) -> str:
+    # By hand: every guarded call is written at least once, and the encoder of the standard library takes
+    # twice as long for what most calls are, an object of a few texts and numbers.
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)  # type: ignore[arg-type]
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    if kind is int:
+        return int.__repr__(value)
+    if kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
+            raise ValueError("a number that is not finite has no JSON text")
+        return number(value)  # type: ignore[arg-type]
     if isinstance(value, dict):
-        return {key: _whole_numbers(item) for key, item in value.items()}
-    return value
+        members = [
+            f"{_quoted(key)}:{_quoted(item) if type(item) is str else _written(item, number)}"
+            for key, item in sorted(value.items(), key=_KEY)
+        ]
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join([_written(item, number) for item in value]) + "]"
+    raise TypeError(f"a `{kind.__name__}` is no canonical value")
+
+
+def _float_or_whole(value: float) -> str:
+    return int.__repr__(int(value)) if value.is_integer() else float.__repr__(value)
 
 
 def is_marked(value: Json) -> bool:
@@ -177,10 +208,15 @@ def is_marked(value: Json) -> bool:
 class _Walk:
     """One pass over live arguments: copies, converts and measures."""
 
-    __slots__ = ("size",)
+    __slots__ = ("marked", "size")
 
     def __init__(self) -> None:
         self.size = 0
+        self.marked = False
+
+    def _marker(self, value: object) -> dict[str, Json]:
+        self.marked = True
+        return {OPAQUE: _type_name(value)}
 
     def value(self, value: object, depth: int) -> Json:
         kind = type(value)
@@ -220,13 +256,19 @@ class _Walk:
         for key, item in pairs:
             name = key if type(key) is str else _key(key)
             if name is None:
-                return {OPAQUE: _type_name(mapping)}
+                return self._marker(mapping)
             if not name.isascii() and _SURROGATES.search(name):
                 raise ArgumentsError("a key of the arguments holds a lone surrogate")
             if name in result:
                 raise ArgumentsError(f"key `{name}` stands twice in the arguments")
-            self._grow(len(name))
-            result[name] = self.value(item, depth + 1)
+            if type(item) is str:  # as `value` does: most arguments are texts
+                self._grow(len(name) + len(item) + 1)
+                result[name] = item
+            else:
+                self._grow(len(name))
+                result[name] = self.value(item, depth + 1)
+        if OPAQUE in result:
+            self.marked = True
         return result
 
     def _other(self, value: object, depth: int) -> Json:
@@ -245,7 +287,7 @@ class _Walk:
             raise
         except Exception:  # noqa: BLE001, S110 - a hostile or broken object must not reach the caller's tool
             pass
-        return {OPAQUE: _type_name(value)}  # pyright: ignore[reportUnknownArgumentType]
+        return self._marker(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _held(collection: Iterable[object]) -> Iterable[object]:

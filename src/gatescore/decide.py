@@ -120,6 +120,14 @@ def decide(
     return _judge(policy, plan, history, call, facts, moment)
 
 
+def stays(policy: Policy, call: ToolCall) -> bool:
+    """Whether `decide` says the same of *call* at any moment of any session: nothing but name and arguments decides."""
+    if call.invalid is not None:
+        return True
+    plan = policy.plans.get(call.identity)
+    return plan is not None and (plan.decision is not None or plan.by_arguments is not None)
+
+
 def decide_each(policy: Policy, entries: Iterable[Proposal | Execution], *, moment: Moment) -> list[Decision]:
     """
     Judge recorded calls, none of them after any other: for a policy that does not read history.

@@ -114,6 +114,13 @@ class History:
         after._log, after._length = log, self._length + 1
         return after
 
+    def grow(self, event: Event) -> None:
+        """Become the history after one more *event*: for the one who made it, while nobody else holds it."""
+        if len(self._log.events) != self._length:
+            self._log = _Log(self._log.events[: self._length])
+        self._log.events.append(event)
+        self._length += 1
+
     def state(self, layer: Layer) -> State:
         """What *layer* must know of the past, as of this point."""
         log = self._log

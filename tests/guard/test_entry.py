@@ -123,7 +123,7 @@ def test_the_lock_is_held_while_a_call_is_decided(monkeypatch: pytest.MonkeyPatc
         return decide(*args, **kwargs)
 
     monkeypatch.setattr(docket_module, "decide", slow)
-    guard = Guard(Policy(allowed_tools=["tool"]))
+    guard = Guard(Policy(rules=[{"id": "some", "allow": "tool", "limit": {"executions": 9}}], default="deny"))
     tool = guard.wrap(lambda n: n, name="tool")
     with guard.session() as run, ThreadPoolExecutor(5) as pool:
         list(pool.map(run.bind(tool), range(5)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 import gatescore.decide
 import gatescore.history
 from gatescore.decide import decide
-from gatescore.model import Effect
+from gatescore.model import Effect, Moment
 from gatescore.policy import Policy
 from tests.properties.worlds import (
     AFTERS,
@@ -221,6 +222,22 @@ def folding_in_one_go_or_event_by_event_is_the_same(history: ModuleType) -> Chec
     return check
 
 
+def what_stays_is_the_same_at_every_moment(engine: ModuleType) -> Check:
+    """A guard that judged a call once need not judge it again where nothing but the call decides."""
+
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        document = data.draw(documents())
+        policy = made(document)
+        world, other = data.draw(worlds(policy)), data.draw(worlds(policy))
+        first = world.judged(decide, policy)
+        if engine.stays(policy, world.call):
+            elsewhere = replace(other, call=world.call, moment=data.draw(st.sampled_from(Moment)))
+            assert first == elsewhere.judged(decide, policy)
+
+    return check
+
+
 PROPERTIES = [
     engine_and_specification_agree,
     deny_trumps_ask_trumps_allow,
@@ -244,6 +261,11 @@ def test_the_engine_holds_the_theorem(theorem: Callable[[Decide], Check]) -> Non
 def test_replaying_a_fold_in_one_go_or_event_by_event_gives_the_same_history() -> None:
     """A scorer that reads a record must see what the guard saw."""
     PATIENT(folding_in_one_go_or_event_by_event_is_the_same(gatescore.history))()
+
+
+def test_what_need_not_be_judged_again_is_the_same_at_every_moment() -> None:
+    """Also in another session, after another past."""
+    PATIENT(what_stays_is_the_same_at_every_moment(gatescore.decide))()
 
 
 # Mutants made by hand. Each is one text of a module and what it becomes; each must be killed by the
@@ -313,6 +335,12 @@ DECIDE_MUTANTS: dict[Callable[[Decide], Check], list[tuple[str, str]]] = {
     ],
 }
 
+STAYS = "return plan is not None and (plan.decision is not None or plan.by_arguments is not None)"
+STAYS_MUTANTS = [
+    (STAYS, "return True"),
+    (STAYS, "return plan is not None"),
+    (STAYS, "return plan is not None and plan.decision is None"),
+]
 HISTORY_MUTANTS = [
     ("if len(log.events) != self._length:", "if len(log.events) < self._length:"),
     ("if state is None or state.folded > self._length:", "if state is None:"),
@@ -358,6 +386,12 @@ def assert_killed(check: Check) -> None:
 def test_the_theorem_kills_the_mutant(theorem: Callable[[Decide], Check], old: str, new: str) -> None:
     """A theorem that a wrong engine can satisfy proves nothing."""
     assert_killed(theorem(mutant(gatescore.decide, old, new).decide))
+
+
+@pytest.mark.parametrize(("old", "new"), STAYS_MUTANTS, ids=range(len(STAYS_MUTANTS)))
+def test_judging_once_kills_the_mutant(old: str, new: str) -> None:
+    """The same for what need not be judged again."""
+    assert_killed(what_stays_is_the_same_at_every_moment(mutant(gatescore.decide, old, new)))
 
 
 @pytest.mark.parametrize(("old", "new"), HISTORY_MUTANTS, ids=range(len(HISTORY_MUTANTS)))

@@ -569,3 +569,34 @@ def test_a_set_has_one_canonical_form_whatever_its_order(items: set[Any]):
     forwards, backwards = dict.fromkeys(items), dict.fromkeys(reversed(list(items)))
 
     assert of(items) == of(frozenset(items)) == of(forwards.keys()) == of(backwards.keys())
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(VALUES)
+def test_the_text_is_that_of_the_standard_library(value):
+    expected = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    assert expected == canonical_text(value)
+
+
+@given(VALUES)
+def test_equal_values_have_equal_keys(value):
+    """Read back, whole numbers are integers, and everything else is what it was."""
+    assert equal(json.loads(key_text(value)), value)
+    assert key_text(json.loads(key_text(value))) == key_text(value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": -float("inf")}])
+def test_a_number_that_is_not_finite_has_no_text(value):
+    with pytest.raises(ValueError, match="not finite"):
+        canonical_text(value)
+
+
+@pytest.mark.parametrize("value", [b"x", {"a": object()}, [()]])
+def test_what_is_not_canonical_has_no_text(value):
+    with pytest.raises(TypeError, match="no canonical value"):
+        canonical_text(value)

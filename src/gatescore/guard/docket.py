@@ -16,10 +16,10 @@ from contextvars import Token
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from gatescore.canonical import Json, equal
-from gatescore.decide import decide
+from gatescore.decide import decide, stays
 from gatescore.guard.approval import Asked
 from gatescore.guard.context import FRAME, Frame, leave
-from gatescore.guard.tickets import Entry, Hold, Ticket, with_ids
+from gatescore.guard.tickets import Entry, Hold, Ticket
 from gatescore.model import (
     Action,
     Approved,
@@ -90,7 +90,7 @@ class Docket:
         self._began = False
         self._opens = 0
         self._loose = 0
-        self._ordinals: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._ordinals: defaultdict[tuple[str | None, ...], int] = defaultdict(int)
         self._by_host: dict[tuple[str, str | None, str], list[Ticket]] = {}
         self._waiting: dict[tuple[str | None, str], list[Ticket]] = {}
 
@@ -203,7 +203,7 @@ class Docket:
         ledger = self._ledger
         with self._lock:
             begun = self._begin(hold)
-            call = self._identified(call, parent, digest)
+            self._identify(call, parent, digest)
             now, sequence = ledger.now(), ledger.sequence
             proposed = Proposed(
                 time=now,
@@ -226,14 +226,17 @@ class Docket:
                 action=self._action(decision.effect),
             )
             ledger.append(decided)
-            ticket = Ticket(call, decision, origin=origin, parent=parent, unfit=unfit)
-            ticket.claimed = not waits
-            self.stopped = self.stopped or decision.stop
-            self._take(decision, call, Moment.PROPOSAL, now)
+            ticket = Ticket(call, decision, origin, parent, unfit, not waits)
+            if decision.stop:
+                self.stopped = True
+            if self.guard.wide:
+                self.guard.take(decision, self.key, call.call_id, Moment.PROPOSAL, now, first=False)
             if decision.effect is _DENY and self.guard.enforces:
                 ticket.deny(decision, Moment.PROPOSAL)
-            self._remember(ticket, waits=waits)
-        self._write(begun)
+            if waits or call.host_call_id:
+                self._remember(ticket, waits=waits)
+        if begun:
+            self._write(begun)
         ticket.span = self.guard.spans.write([proposed, decided], session_id=self.id, writer=ledger.writer)
         return ticket
 
@@ -255,7 +258,7 @@ class Docket:
             call = proposed
         else:
             digest = self.guard.capture.digest(call.raw if call.invalid is not None else call.arguments)
-            call = with_ids(call, proposed.call_id, call.host_call_id or proposed.host_call_id, digest)
+            call.identify(proposed.call_id, digest, call.host_call_id or proposed.host_call_id)
         ledger, enforces = self._ledger, self.guard.enforces
         events: list[Event] = []
         entry: Entry | None = None
@@ -264,7 +267,14 @@ class Docket:
                 return None
             begun = self._begin(hold)
             now, sequence = ledger.now(), ledger.sequence
-            decision, facts = self._decide(call, Moment.ENTRY, now)
+            if (
+                call is proposed
+                and ticket.decision.policy_digest == self.guard.policy.digest
+                and stays(self.guard.policy, call)
+            ):
+                decision, facts = ticket.decision, Facts(now=now)  # nothing can have changed
+            else:
+                decision, facts = self._decide(call, Moment.ENTRY, now)
             denied = enforces and decision.effect is _DENY
             if denied or self._agreed(ticket, call, decision, now):
                 events.append(
@@ -297,8 +307,11 @@ class Docket:
                     )
                 )
                 ledger.append(events[1])
-                self._take(decision, call, Moment.ENTRY, now, first=entry.attempt == 1)
-        self._write(begun)
+                if self.guard.wide:
+                    first = entry.attempt == 1
+                    self.guard.take(decision, self.key, call.call_id, Moment.ENTRY, now, first=first)
+        if begun:
+            self._write(begun)
         if entry is None:
             self._write(events)
         else:
@@ -386,6 +399,8 @@ class Docket:
         Providers repeat their ids. One that was entered already is entered again by equal arguments
         alone, as another attempt; a denied one by none.
         """
+        if not call.host_call_id and not self._waiting:
+            return None
         with self._lock:
             if not call.host_call_id:
                 return self._claim_waiting(call)
@@ -412,15 +427,21 @@ class Docket:
 
     # Inside the critical section
 
-    def _identified(self, call: ToolCall, parent: str | None, digest: str) -> ToolCall:
+    def _identify(self, call: ToolCall, parent: str | None, digest: str) -> None:
         """Give a call its id: of session, scope, the provider's id or else the arguments, and its number among such."""
-        own = call.host_call_id or digest
-        key = (parent or "", f"{call.server}\n{call.name}\n{own}")
+        key = (parent, call.server, call.name, call.host_call_id or digest)
         ordinal = self._ordinals[key]
         self._ordinals[key] = ordinal + 1
-        text = "\n".join((self.id, *key, str(ordinal)))
-        made = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return with_ids(call, made, call.host_call_id, digest)
+        parts = (
+            self.id,
+            parent or "",
+            call.server or "",
+            call.name,
+            call.host_call_id or digest,
+            str(ordinal),
+        )
+        text = "\n".join(parts).encode("utf-8", "surrogatepass")
+        call.identify(hashlib.sha256(text).hexdigest()[:16], digest, call.host_call_id)
 
     def _decide(self, call: ToolCall, moment: Moment, now: int) -> tuple[Decision, Facts]:
         policy, history = self.guard.policy, self._ledger.history
@@ -440,12 +461,6 @@ class Docket:
         if not self.guard.enforces or effect is Effect.ALLOW:
             return Action.EXECUTE
         return Action.PENDING if effect is _ASK else Action.BLOCK
-
-    def _take(
-        self, decision: Decision, call: ToolCall, moment: Moment, now: int, *, first: bool = False
-    ) -> None:
-        if self.guard.wide:
-            self.guard.take(decision, self.key, call.call_id, moment, now, first=first)
 
     def _release(self, call: ToolCall) -> None:
         if self.guard.wide:

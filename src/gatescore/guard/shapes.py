@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from gatescore.guard.guard import Guard
 
 
+_NOTHING: Final = type(None)
+
+
 def _run_function(
     tool: Tool, guard: Guard, wrapped: Any, bound: bool, args: Any, kwargs: Any, given: Any
 ) -> Any:
@@ -56,7 +59,7 @@ def _run_function(
 def _lasting(admission: Admission, result: Any) -> Any:
     """What a function returned: where that is work still to be done, the call lasts as long as the work."""
     kind = cast("type[object]", type(result))
-    if issubclass(kind, PLAIN):
+    if kind is _NOTHING or issubclass(kind, PLAIN):
         admission.close(Outcome.SUCCEEDED)
     elif inspect.iscoroutine(result):
         return _await(admission, result)

@@ -48,12 +48,18 @@ class Ticket:
     )
 
     def __init__(
-        self, call: ToolCall, decision: Decision, *, origin: Origin, parent: str | None, unfit: bool
+        self,
+        call: ToolCall,
+        decision: Decision,
+        origin: Origin,
+        parent: str | None,
+        unfit: bool,
+        claimed: bool,
     ) -> None:
         self.call = call
         self.origin = origin
         self.parent = parent
-        self.claimed = False
+        self.claimed = claimed
         self.question = decision
         self.decision = decision
         self.attempts = 0
@@ -89,18 +95,3 @@ class Entry:
         self.call = call
         self.attempt = attempt
         self.span: Span | None = None
-
-
-def with_ids(call: ToolCall, call_id: str, host_call_id: str | None, digest: str) -> ToolCall:
-    """The same call under our id, the provider's, and the digest of its arguments."""
-    return ToolCall.recorded(
-        call.name,
-        call.arguments,
-        server=call.server,
-        call_id=call_id,
-        host_call_id=host_call_id,
-        invalid=call.invalid,
-        opaque=call.opaque,
-        digest=digest,
-        raw=call.raw,
-    )

@@ -1,8 +1,8 @@
 """
 The values that every other part speaks in: calls, decisions, events and recorded streams.
 
-All are frozen. Times are integer nanoseconds since 1970-01-01 UTC, or None where the record does
-not hold them. Nothing here defaults to allow.
+Nobody changes them: type checkers refuse it. Times are integer nanoseconds since 1970-01-01 UTC, or
+None where the record does not hold them. Nothing here defaults to allow.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, cast
 
-from gatescore.canonical import Json, canonical, is_marked
+from gatescore.canonical import Json, canonical_and_marked
 from gatescore.errors import ArgumentsError
+from gatescore.model.values import value
 
 
 class Effect(StrEnum):
@@ -152,9 +153,9 @@ class ToolCall:
             raw: As the attribute.
         """
         try:
-            values = canonical(arguments)
+            values, opaque = canonical_and_marked(arguments)
         except ArgumentsError as error:
-            invalid, values = invalid or str(error), {}
+            invalid, values, opaque = invalid or str(error), {}, False
             if raw is None and issubclass(type(arguments), str):
                 raw = str.__str__(cast("str", arguments))
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers are typed
@@ -168,7 +169,7 @@ class ToolCall:
         put(self, "call_id", call_id)
         put(self, "host_call_id", host_call_id)
         put(self, "invalid", invalid)
-        put(self, "opaque", is_marked(values))
+        put(self, "opaque", opaque)
         put(self, "withheld", False)
         put(self, "digest", None)
         put(self, "raw", raw)
@@ -205,6 +206,13 @@ class ToolCall:
         put(call, "identity", (server, name))
         return call
 
+    def identify(self, call_id: str, digest: str, host_call_id: str | None) -> None:
+        """Give a call its ids, once: for the one who made it, before anybody else sees it."""
+        put = object.__setattr__
+        put(self, "call_id", call_id)
+        put(self, "digest", digest)
+        put(self, "host_call_id", host_call_id)
+
     @property
     def tool(self) -> str:
         """The tool as a person writes it: the raw name, behind ``mcp:SERVER/`` where it has a server."""
@@ -229,7 +237,7 @@ class Budget:
     wide: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Facts:
     """
     What a decision needs to know of the world, found just before it and recorded with it.

@@ -1,8 +1,8 @@
 """
 Events: what a session's history is folded from, and what a record of it consists of.
 
-A live guard appends them, spans carry them, and a scorer folds the same events again. All are
-frozen. `sequence` counts the events of one session and writer from 0, without a gap; `time` is
+A live guard appends them, spans carry them, and a scorer folds the same events again. Nobody
+changes them. `sequence` counts the events of one session and writer from 0, without a gap; `time` is
 integer nanoseconds since 1970-01-01 UTC and never goes back within a session. Both are None where
 the record does not hold them.
 """
@@ -10,7 +10,7 @@ the record does not hold them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gatescore.canonical import Json
 from gatescore.model.calls import (
@@ -27,9 +27,10 @@ from gatescore.model.calls import (
     Outcome,
     ToolCall,
 )
+from gatescore.model.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Event:
     """What happened at one time in a session."""
 
@@ -37,7 +38,7 @@ class Event:
     sequence: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Position:
     """A place in what one writer recorded of a session: the event with this sequence number."""
 
@@ -45,7 +46,7 @@ class Position:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SessionStarted(Event):
     """
     A session began, or goes on.
@@ -78,7 +79,7 @@ class SessionStarted(Event):
     continues: Position | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AttributesChanged(Event):
     """The session's attributes are now *attributes* (all of them, not a difference)."""
 
@@ -86,7 +87,7 @@ class AttributesChanged(Event):
     withheld: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Proposed(Event):
     """
     A call was put forward.
@@ -108,7 +109,7 @@ class Proposed(Event):
     selected: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Decided(Event):
     """
     A call was judged.
@@ -133,7 +134,7 @@ class Decided(Event):
     action: Action | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Approved(Event):
     """
     Somebody said yes to a call.
@@ -155,7 +156,7 @@ class Approved(Event):
     attempts: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Rejected(Event):
     """
     Somebody said no to a call, or nobody answered in time; what it had reserved is free again.
@@ -173,7 +174,7 @@ class Rejected(Event):
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Started(Event):
     """
     A body is about to be entered.
@@ -193,7 +194,7 @@ class Started(Event):
     join: Join | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Finished(Event):
     """
     An execution ended.
@@ -211,13 +212,13 @@ class Finished(Event):
     error_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Abandoned(Event):
     """A call will not be entered any more; what it had reserved is free again."""
 
     call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SessionEnded(Event):
     """The session is over; nothing reserved remains. Its own `sequence` is the last one."""

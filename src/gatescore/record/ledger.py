@@ -39,7 +39,7 @@ class Ledger:
 
     def append(self, event: Event) -> None:
         """Add an event that was made with the current `sequence`."""
-        self.history = self.history.advanced(event)
+        self.history.grow(event)
         self.sequence += 1
 
     @property
