@@ -178,7 +178,7 @@ def _written(value: Json, number: Callable[[float], str]) -> str:
     if kind is bool:
         return "true" if value else "false"
     if kind is int:
-        return int.__repr__(value)
+        return repr(value)
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]
             raise ValueError("a number that is not finite has no JSON text")
