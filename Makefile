@@ -7,11 +7,12 @@ ENVIRONMENTS := $(PYTHON) tools/environments.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-integrations bench format clean python
+.PHONY: help demo test test-large test-integrations bench format clean python
 
 help:
 	@echo "make demo               install gatescore into .venv and run its demonstration"
 	@echo "make test               every check: style, types, layers, tests; stops at the first failure"
+	@echo "make test-large         random sessions and calls in large numbers: some minutes"
 	@echo "make test-integrations  what needs a peer, in environments of their own (.venvs)"
 	@echo "make bench              the benchmarks"
 	@echo "make format             format the code and mend what can be mended"
@@ -30,6 +31,10 @@ test: python
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+test-large: python
+	@$(ENVIRONMENTS) dev
+	GATESCORE_LARGE=1 $(BIN)/pytest -s tests/large
 
 test-integrations: python
 	@$(ENVIRONMENTS) check
