@@ -11,11 +11,11 @@ from typing import Final
 
 from gatescore.canonical import is_marked, key_text
 from gatescore.correlation import UNREADABLE, is_withheld, joined, values_of
-from gatescore.history import NO_TIME, WITHHELD_ARGUMENTS, State, judge_arguments
 from gatescore.model import Budget, Facts, Moment, ToolCall
 from gatescore.policy.expressions import Expression
 from gatescore.policy.rules import Layer, Limit, Rule, Tool
 from gatescore.policy.three_valued import WITHHELD
+from gatescore.state import NO_TIME, WITHHELD_ARGUMENTS, State, judge_arguments
 from gatescore.truth import AND, FALSE, INDETERMINATE, OR, TRUE, UNKNOWN, Truths
 
 NO_SESSION: Final = "outside of a session nothing is known of what happened before"
