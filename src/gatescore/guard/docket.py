@@ -7,18 +7,17 @@ while a tool, an approver or any other code of the user's runs.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import uuid
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextvars import Token
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from gatescore.canonical import Json, equal
+from gatescore.canonical import Json
 from gatescore.decide import decide, stays
 from gatescore.guard.approval import Asked
 from gatescore.guard.context import FRAME, Frame, leave
+from gatescore.guard.register import Register
 from gatescore.guard.tickets import Entry, Hold, Ticket
 from gatescore.model import (
     Action,
@@ -90,9 +89,7 @@ class Docket:
         self._began = False
         self._opens = 0
         self._loose = 0
-        self._ordinals: defaultdict[tuple[str | None, ...], int] = defaultdict(int)
-        self._by_host: dict[tuple[str, str | None, str], list[Ticket]] = {}
-        self._waiting: dict[tuple[str | None, str], list[Ticket]] = {}
+        self._register = Register()
 
     # Opening and closing
 
@@ -160,7 +157,7 @@ class Docket:
         event = SessionEnded(time=ledger.now(), sequence=ledger.sequence)
         ledger.append(event)
         self._began = False
-        self._waiting.clear()
+        self._register.waiting.clear()
         self.guard.over(self)
         return [event]
 
@@ -203,7 +200,7 @@ class Docket:
         ledger = self._ledger
         with self._lock:
             begun = self._begin(hold)
-            self._identify(call, parent, digest)
+            self._register.identify(call, self.id, parent, digest)
             now, sequence = ledger.now(), ledger.sequence
             proposed = Proposed(
                 time=now,
@@ -234,7 +231,7 @@ class Docket:
             if decision.effect is _DENY and self.guard.enforces:
                 ticket.deny(decision, Moment.PROPOSAL)
             if waits or call.host_call_id:
-                self._remember(ticket, waits=waits)
+                self._register.remember(ticket, waits=waits)
         if begun:
             self._write(begun)
         ticket.span = self.guard.spans.write([proposed, decided], session_id=self.id, writer=ledger.writer)
@@ -393,55 +390,13 @@ class Docket:
         self._write([*begun, event], ticket.call)
 
     def claim(self, call: ToolCall) -> tuple[Ticket, Join] | None:
-        """
-        Find the proposal that a call belongs to, or None: by the provider's id, else by name and arguments.
-
-        Providers repeat their ids. One that was entered already is entered again by equal arguments
-        alone, as another attempt; a denied one by none.
-        """
-        if not call.host_call_id and not self._waiting:
+        """Find the proposal that a call belongs to; see `Register.claim`."""
+        if not call.host_call_id and not self._register.waiting:
             return None
         with self._lock:
-            if not call.host_call_id:
-                return self._claim_waiting(call)
-            key = (call.host_call_id, call.server, call.name)
-            open_ones = [ticket for ticket in self._by_host.get(key, ()) if ticket.denied is None]
-            found = next((ticket for ticket in open_ones if not ticket.claimed), None)
-            if found is None:
-                same = (ticket for ticket in reversed(open_ones) if _equal(ticket.call, call))
-                found = next(same, None)
-            if found is None:
-                return None
-            found.claimed = True
-            return found, Join.ID
-
-    def _claim_waiting(self, call: ToolCall) -> tuple[Ticket, Join] | None:
-        key = (call.server, call.name)
-        waiting = [ticket for ticket in self._waiting.get(key, ()) if not ticket.claimed]
-        self._waiting[key] = waiting
-        found = next((ticket for ticket in waiting if _equal(ticket.call, call)), None)
-        if found is None:
-            return None
-        found.claimed = True
-        return found, Join.INFERRED
+            return self._register.claim(call)
 
     # Inside the critical section
-
-    def _identify(self, call: ToolCall, parent: str | None, digest: str) -> None:
-        """Give a call its id: of session, scope, the provider's id or else the arguments, and its number among such."""
-        key = (parent, call.server, call.name, call.host_call_id or digest)
-        ordinal = self._ordinals[key]
-        self._ordinals[key] = ordinal + 1
-        parts = (
-            self.id,
-            parent or "",
-            call.server or "",
-            call.name,
-            call.host_call_id or digest,
-            str(ordinal),
-        )
-        text = "\n".join(parts).encode("utf-8", "surrogatepass")
-        call.identify(hashlib.sha256(text).hexdigest()[:16], digest, call.host_call_id)
 
     def _decide(self, call: ToolCall, moment: Moment, now: int) -> tuple[Decision, Facts]:
         policy, history = self.guard.policy, self._ledger.history
@@ -466,20 +421,6 @@ class Docket:
         if self.guard.wide:
             self.guard.budgets.release(self.key, call.call_id)
 
-    def _remember(self, ticket: Ticket, *, waits: bool) -> None:
-        """Keep what another entry may belong to."""
-        call = ticket.call
-        if call.host_call_id:
-            key = (call.host_call_id, call.server, call.name)
-            self._by_host.setdefault(key, []).append(ticket)
-        if waits:
-            self._waiting.setdefault((call.server, call.name), []).append(ticket)
-
     def _write(self, events: Sequence[Event], call: ToolCall | None = None) -> None:
         for event in events:
             self.guard.spans.write([event], session_id=self.id, writer=self._ledger.writer, call=call)
-
-
-def _equal(left: ToolCall, right: ToolCall) -> bool:
-    valid = left.invalid is None and right.invalid is None
-    return valid and equal(left.arguments, right.arguments)
