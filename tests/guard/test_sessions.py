@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from gatescore import Guard, Policy, ToolDenied
 from gatescore.guard import guard as guard_module
 from gatescore.testing import RecordingGuard
 from gatescore.traces import read_sessions
-from tests.guard.seen import record
+from tests.guard.seen import executed, proposed, record
 
 
 def per_principal(units: int, **more: Any) -> Policy:
@@ -139,3 +141,50 @@ def test_attributes_changed_after_the_end_leave_no_session_open():
     run.update(tier="silver")
     assert {"tier": "silver"} == run.attributes
     assert () == record(run).missing
+
+
+def test_sessions_that_are_left_in_another_order_stay_what_they_are():
+    """Each `with` block of a generator, or of an exit stack, ends when it ends."""
+    guard = Guard(Policy(allowed_tools=["tool"]))
+    tool = guard.wrap(lambda: None, name="tool")
+    one, two, three = (guard.session(name) for name in ("one", "two", "three"))
+    runs = [session.__enter__() for session in (one, two, three)]
+    two.__exit__(None, None, None)
+    tool()
+    one.__exit__(None, None, None)
+    tool()
+    three.__exit__(None, None, None)
+    tool()
+    assert [0, 0, 2] == [len(executed(run)) for run in runs]
+    assert [(), (), ()] == [record(run).missing for run in runs]
+
+
+def test_a_session_that_ends_in_another_context_takes_no_other_one_with_it():
+    guard = Guard(Policy(allowed_tools=["tool"]))
+    tool = guard.wrap(lambda: None, name="tool")
+    stray = guard.session("stray")
+    contextvars.copy_context().run(stray.__enter__)
+    with guard.session("own") as own:
+        stray.__exit__(None, None, None)
+        tool()
+    assert 1 == len(executed(own))
+
+
+def test_a_call_that_outlives_its_generator_does_not_hide_the_session():
+    """Two generators inside of each other, ended in the wrong order, leave no call behind as the current one."""
+    guard = Guard(Policy(allowed_tools=["items", "tool"]))
+
+    @guard.wrap
+    def items() -> Generator[int, None, None]:
+        yield 1
+        yield 2
+
+    tool = guard.wrap(lambda: None, name="tool")
+    with guard.session() as run:
+        first, second = items(), items()
+        next(first)
+        next(second)
+        first.close()
+        second.close()
+        tool()
+    assert ["caller"] * 3 == [str(proposal.origin) for proposal in proposed(run)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 
+from gatescore.guard import context
 from gatescore.guard.approval import ApprovalRequest, Asked, ask, ask_async
-from gatescore.guard.context import FRAME, Frame, frame_of, leave
+from gatescore.guard.context import Frame, frame_of, leave
 from gatescore.guard.denial import Refusal, ToolDenied, denial
 from gatescore.guard.docket import Docket
 from gatescore.guard.tickets import Entry, Hold, Ticket
@@ -87,7 +87,7 @@ class Admission:
         self._given = given
         self._join = Join.SELF
         self._fresh = True
-        self._frame: Token[Frame | None] | None = None
+        self._frame: Frame | None = None
         self._context: Any = None
         self.entry: Entry | None = None
         self.hold = Hold()
@@ -189,7 +189,7 @@ class Admission:
         """Make the call, and its span, the current ones."""
         entry = self.entry
         call_id = entry.call.call_id if entry is not None else None
-        self._frame = FRAME.set(Frame(self.run, call_id, FRAME.get()))
+        self._frame = context.enter(self.run, call_id)
         if entry is not None and entry.span is not None:
             self._context = otel_context.attach(trace.set_span_in_context(entry.span))
 

@@ -7,7 +7,7 @@ It travels in a context variable: into tasks and `asyncio.to_thread` by itself, 
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,14 +23,18 @@ class Frame:
         run: The session.
         call_id: The guarded call in whose body this is, or None.
         below: The frame that this one lies on, or None.
+        stands_for: The frame that this one took the place of, when one further below was left; or None.
     """
 
-    __slots__ = ("below", "call_id", "run")
+    __slots__ = ("below", "call_id", "run", "stands_for")
 
-    def __init__(self, run: Docket, call_id: str | None, below: Frame | None) -> None:
+    def __init__(
+        self, run: Docket, call_id: str | None, below: Frame | None, stands_for: Frame | None = None
+    ) -> None:
         self.run = run
         self.call_id = call_id
         self.below = below
+        self.stands_for = stands_for
 
 
 FRAME: ContextVar[Frame | None] = ContextVar("gatescore_frame", default=None)
@@ -44,10 +48,27 @@ def frame_of(guard: Guard | None) -> Frame | None:
     return frame
 
 
-def leave(token: Token[Frame | None]) -> None:
-    """Go back to the frame before *token*, also where another context leaves than the one that entered."""
-    try:
-        FRAME.reset(token)
-    except ValueError:
-        before = token.old_value
-        FRAME.set(None if before is Token.MISSING else before)
+def enter(run: Docket, call_id: str | None) -> Frame:
+    """Put a frame on top of what is current."""
+    frame = Frame(run, call_id, FRAME.get())
+    FRAME.set(frame)
+    return frame
+
+
+def leave(frame: Frame) -> None:
+    """
+    Take *frame* away, and nothing that was put on top of it since.
+
+    Where another context leaves than the one that entered, and *frame* is not there, nothing changes.
+    """
+    top = FRAME.get()
+    FRAME.set(frame.below if top is frame else _without(top, frame))
+
+
+def _without(top: Frame | None, frame: Frame) -> Frame | None:
+    if top is None:
+        return None
+    if top is frame or top.stands_for is frame:
+        return top.below
+    below = _without(top.below, frame)
+    return top if below is top.below else Frame(top.run, top.call_id, below, top.stands_for or top)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from contextvars import Token
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from gatescore.canonical import Json
 from gatescore.decide import decide, stays
 from gatescore.guard.approval import Asked
-from gatescore.guard.context import FRAME, Frame, leave
+from gatescore.guard.context import Frame, enter, leave
 from gatescore.guard.register import Register
 from gatescore.guard.tickets import Entry, Hold, Ticket
 from gatescore.model import (
@@ -93,18 +92,18 @@ class Docket:
 
     # Opening and closing
 
-    def open(self) -> Token[Frame | None]:
+    def open(self) -> Frame:
         """Hold the session open, and make it the current one."""
         with self._lock:
             self._opens += 1
             events = self._begin(Hold())
             self.guard.opened(self)
         self._write(events)
-        return FRAME.set(Frame(self, None, FRAME.get()))
+        return enter(self, None)
 
-    def close(self, token: Token[Frame | None]) -> None:
+    def close(self, frame: Frame) -> None:
         """Hold it open no longer; the last one to do so ends it."""
-        leave(token)
+        leave(frame)
         with self._lock:
             self._opens -= 1
             events = self._end()

@@ -169,11 +169,11 @@ class Guard:
             ArgumentsError: The attributes hold what JSON cannot.
         """
         run = self._run(session_id, principal, attributes)
-        token = run.open()
+        frame = run.open()
         try:
             yield run
         finally:
-            run.close(token)
+            run.close(frame)
 
     def _run(
         self, session_id: str | None, principal: str | None, attributes: Mapping[str, object] | None

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from gatescore.canonical import Json, canonical
-from gatescore.guard.context import FRAME, Frame, leave
+from gatescore.guard.context import FRAME, Frame
 from gatescore.guard.docket import Docket
 from gatescore.guard.tickets import GuardError
 from gatescore.model import Session
@@ -74,11 +74,12 @@ class Run(Docket):
 
         @wraps(function)
         def bound(*args: P.args, **kwargs: P.kwargs) -> R:
-            token = FRAME.set(frame if frame is not None and frame.run is self else Frame(self, None, frame))
+            before = FRAME.get()
+            FRAME.set(frame if frame is not None and frame.run is self else Frame(self, None, frame))
             try:
                 return function(*args, **kwargs)
             finally:
-                leave(token)
+                FRAME.set(before)
 
         return bound
 
