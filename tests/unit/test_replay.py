@@ -462,6 +462,42 @@ def test_after_a_gap_the_recorded_verdict_counts_and_is_no_mismatch():
     assert (0, 1, 1) == (card.planner.authorized, card.planner.total, card.planner.recorded)
 
 
+def torn(tape: Tape, *lost: type[Event]) -> PermissionCard:
+    """The card of a record without its events of some kinds."""
+    events = [_numbered(event, number) for number, event in enumerate(tape.add(REST).events)]
+    left = [event for event in events if not isinstance(event, lost)]
+    return score_permissions(session_of(Record(events=left, missing=("a gap",))), POLICY)
+
+
+def test_what_is_missing_may_have_been_the_proposal():
+    """The record is incomplete; that the call was never proposed cannot be said."""
+    tape = Tape().propose(READ)
+    tape.events[-1:] = []  # of the one span, both events are lost
+    assert ["missing_records"] == kinds(torn(tape.enter(READ), Proposed))
+    assert ["missing_records", "unproposed_execution"] == kinds(torn(Tape().enter(READ), SessionEnded))
+
+
+def test_what_is_missing_may_have_been_the_answer():
+    asked = Tape().propose(CANCEL).add(yes()).enter(CANCEL)
+    card = torn(asked, Approved)
+    assert ["missing_records"] == kinds(card)
+    assert (1, 1, [], 0) == (
+        card.execution.total,
+        card.execution.undecidable,
+        card.execution.unauthorized,
+        card.execution.authorized,
+    )
+    assert "a person's answer, which may be among what is missing" in card.execution.missing
+    assert not card.passed
+
+
+def test_an_answer_that_is_there_counts_after_a_gap():
+    asked = Tape().run(READ).propose(call("cancel", "x")).add(yes(call_id="x")).enter(call("cancel", "x"))
+    card = torn(asked, Finished)
+    assert 0 == card.execution.undecidable
+    assert (2, 2) == (card.execution.authorized, card.execution.total)
+
+
 def test_before_a_gap_a_mismatch_is_one():
     tape = Tape().propose(READ, verdict("deny")).add(REST)
     events = [_numbered(event, number) for number, event in enumerate(tape.events)]

@@ -45,9 +45,10 @@ def reconcile_record(
     verdicts = _verdicts(record)
     proposals = {event.call.call_id: event for event in record.events if isinstance(event, Proposed)}
     effects, attempts = _before(policy, session, record)
-    for execution, (mode, verdict) in zip(session.executed or (), verdicts, strict=True):
-        _against_verdict(findings, session, execution, mode, verdict)
-        _against_proposal(findings, session, execution, proposals.get(execution.call.call_id))
+    entered = zip(session.executed or (), verdicts, replayed.gaps, strict=True)
+    for execution, (mode, verdict), gap in entered:
+        _against_verdict(findings, session, execution, mode, verdict, gap=gap)
+        _against_proposal(findings, session, execution, proposals.get(execution.call.call_id), gap=gap)
         attempt = execution.call.call_id, execution.attempt
         if attempt in attempts:
             evidence = f"attempt {execution.attempt} stands twice in the record"
@@ -139,7 +140,13 @@ def _verdicts(record: Record) -> list[tuple[Mode | None, Effect | None]]:
 
 
 def _against_verdict(
-    findings: list[Finding], session: Session, execution: Execution, mode: Mode | None, verdict: Effect | None
+    findings: list[Finding],
+    session: Session,
+    execution: Execution,
+    mode: Mode | None,
+    verdict: Effect | None,
+    *,
+    gap: bool,
 ) -> None:
     call = execution.call
     unanswered = verdict is Effect.ASK and not execution.approved
@@ -156,15 +163,17 @@ def _against_verdict(
     elif mode is Mode.ENFORCE:
         if verdict is Effect.DENY:
             _add(findings, Kind.EXECUTED_AFTER_DENY, session, call, "the last verdict before it was a denial")
-        elif unanswered:
+        elif unanswered and not gap:  # what is missing may be the answer
             _add(findings, Kind.EXECUTED_WITHOUT_APPROVAL, session, call, "no valid yes is recorded")
 
 
 def _against_proposal(
-    findings: list[Finding], session: Session, execution: Execution, proposal: Proposed | None
+    findings: list[Finding], session: Session, execution: Execution, proposal: Proposed | None, *, gap: bool
 ) -> None:
     call = execution.call
     if proposal is None:
+        if gap:
+            return  # what is missing may be the proposal
         _add(findings, Kind.UNPROPOSED_EXECUTION, session, call, "no proposal joins it")
         return
     if proposal.edited_from is not None:

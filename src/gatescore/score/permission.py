@@ -44,6 +44,8 @@ _PROPOSED: Final = Stream.PROPOSED
 _EXECUTED: Final = Stream.EXECUTED
 _MODEL: Final = Basis.MODEL
 
+_NO_ANSWER: Final = ("a person's answer, which may be among what is missing",)
+
 CHECKS: Final = ("planner", "execution")
 MISSPELT: Final = ("args", "argument", "parameters", "params", "input", "inputs", "kwargs", "function")
 """Keys in which some records hold the arguments: a call with one of them would be judged as if it had none."""
@@ -195,7 +197,8 @@ def _planner(session: Session, judged: Judged, threshold: float, *, strict: bool
         else:
             if decision.effect is _ASK:
                 check.asked += 1
-            _count(check, session, proposal.call, decision, authorized=decision.effect is not _DENY)
+            authorized = decision.effect is not _DENY
+            _count(check, session, proposal.call, decision, decision.undecidable, authorized=authorized)
     check.total += allowed
     check.authorized += allowed
     return check
@@ -209,20 +212,23 @@ def _execution(session: Session, judged: Judged, policy: Policy, threshold: floa
     agreed: dict[str, ToolCall] | None = None
     entries: dict[str, int] = {}
     allowed = 0
-    for execution, decision in zip(session.executed, judged.executions):  # noqa: B905 - one each, see `Judged`
+    replayed = judged.replayed
+    for number, (execution, decision) in enumerate(zip(session.executed, judged.executions)):  # noqa: B905 - one each, see `Judged`
         if decision.effect is _ALLOW:
             allowed += 1
         else:
-            authorized = False
-            if decision.effect is _ASK and session.record is not None:
+            authorized, lacking = False, decision.undecidable
+            if decision.effect is _ASK and replayed is not None:
                 check.asked += 1
                 authorized = execution.approved
+                if not authorized and replayed.gaps[number]:
+                    lacking = _NO_ANSWER
             elif decision.effect is _ASK:
                 if agreed is None:
                     agreed = {p.call.call_id: p.call for p in session.proposed or () if p.approved}
                 check.asked += 1
                 authorized = _agreed(execution, decision, policy, agreed, entries)
-            _count(check, session, execution.call, decision, authorized=authorized)
+            _count(check, session, execution.call, decision, lacking, authorized=authorized)
         if execution.outcome is _UNFINISHED and not execution.returned:
             check.status = Status.INCOMPLETE
     check.total += allowed
@@ -249,12 +255,20 @@ def _agreed(
     return entries[entered.call_id] <= lasts
 
 
-def _count(check: Check, session: Session, call: ToolCall, decision: Decision, *, authorized: bool) -> None:
+def _count(
+    check: Check,
+    session: Session,
+    call: ToolCall,
+    decision: Decision,
+    lacking: Sequence[str],
+    *,
+    authorized: bool,
+) -> None:
     check.total += 1
-    if decision.undecidable:
+    if lacking:
         check.undecidable += 1
         check.status = Status.INCOMPLETE
-        check.missing.extend(what for what in decision.undecidable if what not in check.missing)
+        check.missing.extend(what for what in lacking if what not in check.missing)
     elif authorized:
         check.authorized += 1
     else:

@@ -47,6 +47,7 @@ class Replay:
         proposals, executions: The decisions that count, in the order of the two streams.
         recorded_proposals: For each of *proposals*, whether it was taken over from the record.
         recorded_executions: How many of *executions* were.
+        gaps: For each of *executions*, whether events are missing before it: what it lacks may have been there.
         mismatches: Decisions that differ from the recorded ones although the policy is the same.
     """
 
@@ -54,6 +55,7 @@ class Replay:
     executions: Sequence[Decision]
     recorded_proposals: Sequence[bool]
     recorded_executions: int
+    gaps: Sequence[bool]
     mismatches: Sequence[Mismatch]
 
 
@@ -67,6 +69,7 @@ def replay(policy: Policy, record: Record) -> Replay:
     executions: list[Decision] = []
     taken_over: dict[str, bool] = {}
     recorded_executions = 0
+    before: list[bool] = []
     mismatches: list[Mismatch] = []
     withheld = False  # of this call, or of one before: what is compared with it is not told either
     gaps = _Gaps()
@@ -107,6 +110,7 @@ def replay(policy: Policy, record: Record) -> Replay:
             if own:
                 executions.append(judged[0])
                 recorded_executions += judged[1]
+                before.append(gaps.found)
             event = Started(time=event.time, call=call, budgets=judged[0].budgets, attempt=event.attempt)
         history = advance(history, event)
     lacking = Decision(
@@ -121,6 +125,7 @@ def replay(policy: Policy, record: Record) -> Replay:
         executions,
         [taken_over.get(call_id, False) for call_id in order],
         recorded_executions,
+        before,
         mismatches,
     )
 
