@@ -35,9 +35,6 @@ from tests.properties.worlds import World, documents, made, worlds
 ARGUMENTS = "the arguments of a call are withheld"
 SESSION = SessionStarted(time=0, session_id="s")
 NOW = Facts(now=10)
-# Where nothing but name and arguments decides, a decision takes another way: here each rule has a part
-# that reads more, and is always true.
-ALWAYS = "now == now"
 
 
 def marker(value: Json, *, digest: bool = True, key: str = "k", opaque: bool = False) -> dict[str, Json]:
@@ -71,7 +68,7 @@ def outcome(decision: Decision) -> str:
 
 # Arguments
 
-SMALL = {"rules": [{"id": "r", "allow": "pay", "args": {"x": {"maximum": 1}}, "when": ALWAYS}]}
+SMALL = {"rules": [{"id": "r", "allow": "pay", "args": {"x": {"maximum": 1}}}]}
 CASES_OF_ARGS: dict[str, tuple[ToolCall, str]] = {
     "withheld": (withheld("pay", {"x": marker(1)}), "undecidable"),
     "all withheld": (withheld("pay", {"$withheld": {"size": 9}}), "undecidable"),
@@ -344,8 +341,8 @@ def with_expression(document: dict[str, Any], effect: str, rule: dict[str, Any])
     return {**document, "rules": [*document["rules"], {**rule, effect: ["*"]}]}
 
 
-# Where nothing but name and arguments decides, a decision takes another way: see `ALWAYS`.
 DOCUMENTS = {
+    "plain": documents(),
     "any": st.builds(with_expression, documents(), st.sampled_from(["allow", "ask", "deny"]), EXPRESSIONS),
     "correlating": st.builds(
         with_expression, CORRELATING, st.just("allow"), st.just({"id": "w", "when": "call.name == ''"})
