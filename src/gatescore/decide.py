@@ -258,7 +258,7 @@ def _verdict(part: _LayerPlan, case: Case) -> _Verdict:
         value = judge_conditions(case, rule, names) if rule.conditional else names
         match(rule.effect, value, rule.id, rule.reason)
         if rule.limit is not None and value != FALSE:
-            over = AND[value][judge_limit(case, rule, rule.limit)]
+            over = AND[value][judge_limit(case, rule, rule.limit, unsure=bool(value & FALSE))]
             match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))
             case.stop = case.stop or (rule.limit.stop and not over & FALSE)
     for tool in part.once:

@@ -194,7 +194,7 @@ class State:
         if event.moment is Moment.PROPOSAL:
             for budget in decision.budgets:
                 if budget.unit == "proposals":
-                    self._units.use(budget.key, event.time)
+                    self._units.use(budget, event.time)
             # A call that waits for a person's yes holds nothing back from others.
             if decision.effect is Effect.ALLOW:
                 self._units.reserve(event.call_id, held)
@@ -216,7 +216,7 @@ class State:
             self._note_told(event.budgets)
         for budget in event.budgets:
             if budget.unit == "executions" or (budget.unit == "calls" and first):
-                self._units.use(budget.key, event.time)
+                self._units.use(budget, event.time)
 
         layer = self.layer
         tool = layer.tool(call.server, call.name)
@@ -359,13 +359,17 @@ class State:
         """
         if limit.unit == "calls" and call.call_id in self._last_starts:
             return FALSE  # another attempt of a call that has its unit
-        used, unclear = self._units.in_use(budget.key, limit.window, now)
-        used += self._units.held_by_others(budget.key, call.call_id) + (elsewhere or 0)
+        used, unclear = self._units.taken(budget.key, call.call_id, limit.window, now)
+        used += elsewhere or 0
         if used >= limit.units:
             return TRUE
         if (budget.wide and elsewhere is None) or used + unclear >= limit.units:
             return FALSE | TRUE
         return FALSE
+
+    def doubts(self, budget: Budget) -> bool:
+        """Whether the record does not tell of some earlier call if it took a unit of *budget*."""
+        return self._units.doubts(budget.key)
 
     def mixes(self, limit: Limit, call: ToolCall, values: Values) -> bool:
         """Whether the record cannot tell which earlier units of *limit* are of the budget with the key *values*."""

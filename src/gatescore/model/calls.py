@@ -229,12 +229,14 @@ class Budget:
         unit: What is counted: ``executions``, ``calls`` or ``proposals``.
         key: Whose budget: scope and key values as one text; equal texts share a budget.
         wide: The budget is wider than one session, so that a session's history holds a part of it.
+        unsure: The record does not tell whether the call takes the unit at all. Never of a live call.
     """
 
     limit: str
     unit: str
     key: str
     wide: bool = False
+    unsure: bool = False
 
 
 @value
