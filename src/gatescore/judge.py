@@ -36,9 +36,22 @@ class Case:
         missing: Filled with what the record lacks.
         budgets: Filled with the units that the call would take.
         stop: Set where the call ends its session.
+        may_stop: Set where the record does not tell whether it does.
     """
 
-    __slots__ = ("budgets", "call", "errors", "facts", "layer", "missing", "moment", "state", "stop", "tool")
+    __slots__ = (
+        "budgets",
+        "call",
+        "errors",
+        "facts",
+        "layer",
+        "may_stop",
+        "missing",
+        "moment",
+        "state",
+        "stop",
+        "tool",
+    )
 
     def __init__(
         self, layer: Layer, tool: Tool | None, state: State, call: ToolCall, facts: Facts, moment: Moment
@@ -53,6 +66,7 @@ class Case:
         self.missing: list[str] = []
         self.budgets: list[Budget] = []
         self.stop = False
+        self.may_stop = False
 
     def lacks(self, what: str) -> Truths:
         """Note that the record lacks *what*: anything is possible."""

@@ -126,6 +126,7 @@ class State:
         "folded",
         "labels",
         "layer",
+        "may_be_stopped",
         "session",
         "stopped",
     )
@@ -138,6 +139,7 @@ class State:
         self.attributes_withheld = False
         self.labels: set[str] = set()
         self.stopped = False
+        self.may_be_stopped = False
         self._messages: dict[str, str] = {}
         self._last_starts: dict[str, int] = {}
         self._tables: list[Index[_Rows]] = [Index(_no_rows) for _ in layer.afters]
@@ -186,6 +188,7 @@ class State:
         decision = event.decision
         if decision.stop:
             self.stopped = True
+        self.may_be_stopped = self.may_be_stopped or decision.may_stop
         if event.call is not None and event.call.withheld:
             self._note_keys(event.call)
         elif self._keyed and event.call_id not in self._withheld_calls:

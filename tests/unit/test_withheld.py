@@ -427,7 +427,7 @@ def test_what_is_decided_from_a_withholding_record_is_what_the_full_one_says(kin
 def test_another_policy_calls_nothing_unauthorized_that_it_cannot_know_to_be(kind: str) -> None:
     """A withholding record, judged by a policy that was not in force: as the full one, or undecidable."""
 
-    @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.data())
     def check(data: st.DataObject) -> None:
         policy, other = made(data.draw(documents())), made(data.draw(DOCUMENTS[kind]))
