@@ -238,6 +238,7 @@ def _judge(
         tuple(budget for case in cases for budget in case.budgets),
         missing if effect is None else (),
         stop=any(case.stop for case in cases),
+        may_stop=any(case.may_stop for case in cases),
     )
 
 
@@ -258,15 +259,20 @@ def _verdict(part: _LayerPlan, case: Case) -> _Verdict:
         value = judge_conditions(case, rule, names) if rule.conditional else names
         match(rule.effect, value, rule.id, rule.reason)
         if rule.limit is not None and value != FALSE:
-            over = AND[value][judge_limit(case, rule, rule.limit)]
+            over = AND[value][judge_limit(case, rule, rule.limit, unsure=bool(value & FALSE))]
             match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))
-            case.stop = case.stop or (rule.limit.stop and not over & FALSE)
+            if rule.limit.stop and over & _MAY:
+                case.stop = case.stop or not over & FALSE
+                case.may_stop = case.may_stop or bool(over & FALSE)
     for tool in part.once:
         named = ", ".join(f"`{name}`" for name in tool.once_per)
         repeat = judge_repeat(case, tool)
         match(Effect.DENY, repeat, f"once_per:{tool.name.text}", f"it runs only once for each {named}")
 
     bits = _possible(truths[Effect.DENY], truths[Effect.ASK], truths[Effect.ALLOW], part.layer.default)
+    if case.state.may_be_stopped and bits != _DENY:
+        bits |= _DENY
+        case.missing.append("whether an earlier call stopped the session")
     needed = TRUE if bits == _ALLOW else _MAY
     determining = [row for row in matched if _BIT[row[0]] == bits and row[1] & needed]
     reason = next((row[3] for row in determining if row[3]), None)

@@ -139,7 +139,7 @@ def _reading(case: Case, rule: Rule, names: Truths, decision: Decision) -> Readi
     for part in parts:
         truths = AND[truths][part.truths]
     if rule.limit is not None:
-        spent = judge_limit(case, rule, rule.limit)
+        spent = judge_limit(case, rule, rule.limit, unsure=False)
         parts.append(Part("limit", spent, _limit_text(rule.limit, spent)))
     return Reading(case.layer.name, rule.id, rule.effect, tuple(parts), truths, rule.id in decision.rules)
 

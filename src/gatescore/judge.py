@@ -36,9 +36,22 @@ class Case:
         missing: Filled with what the record lacks.
         budgets: Filled with the units that the call would take.
         stop: Set where the call ends its session.
+        may_stop: Set where the record does not tell whether it does.
     """
 
-    __slots__ = ("budgets", "call", "errors", "facts", "layer", "missing", "moment", "state", "stop", "tool")
+    __slots__ = (
+        "budgets",
+        "call",
+        "errors",
+        "facts",
+        "layer",
+        "may_stop",
+        "missing",
+        "moment",
+        "state",
+        "stop",
+        "tool",
+    )
 
     def __init__(
         self, layer: Layer, tool: Tool | None, state: State, call: ToolCall, facts: Facts, moment: Moment
@@ -53,6 +66,7 @@ class Case:
         self.missing: list[str] = []
         self.budgets: list[Budget] = []
         self.stop = False
+        self.may_stop = False
 
     def lacks(self, what: str) -> Truths:
         """Note that the record lacks *what*: anything is possible."""
@@ -204,8 +218,16 @@ def _session(state: State) -> dict[str, object]:
     return session
 
 
-def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
-    """Whether the budget of *limit* is spent; notes the unit that the call would take."""
+def judge_limit(case: Case, rule: Rule, limit: Limit, *, unsure: bool) -> Truths:
+    """
+    Whether the budget of *limit* is spent; notes the unit that the call would take.
+
+    Args:
+        case: The call, and what is known.
+        rule: The rule that has the limit.
+        limit: The limit.
+        unsure: The record does not tell whether the rule matches at all.
+    """
     if limit.unit == "proposals" and case.moment is Moment.ENTRY:
         return FALSE  # the call was counted, and judged, when it was proposed
     session = case.state.session
@@ -224,7 +246,7 @@ def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
         named = ", ".join(f"`{name}`" for name in limit.key)
         case.errors.append(f"`{rule.id}`: `limit`: no value for {named}")
         return INDETERMINATE
-    budget = Budget(limit.name, limit.unit, key_text([limit.name, scope, values]), limit.wide)
+    budget = Budget(limit.name, limit.unit, key_text([limit.name, scope, values]), limit.wide, unsure)
     case.budgets.append(budget)
     elsewhere = case.facts.budgets.get(budget.limit) if limit.wide else 0
     spent = known = case.state.spent(limit, budget, case.call, elsewhere, case.facts.now)
@@ -236,7 +258,12 @@ def judge_limit(case: Case, rule: Rule, limit: Limit) -> Truths:
     if limit.unit != "proposals" and not session.observed:
         return OR[spent][case.lacks(NO_EXECUTIONS)]
     if known != FALSE:
-        case.lacks(f"units of `{rule.id}` used outside of the session" if elsewhere is None else NO_TIME)
+        if elsewhere is None:
+            case.lacks(f"units of `{rule.id}` used outside of the session")
+        elif case.state.doubts(budget):
+            case.lacks(f"whether an earlier call took a unit of `{rule.id}`")
+        else:
+            case.lacks(NO_TIME)
     return spent
 
 

@@ -126,6 +126,7 @@ class State:
         "folded",
         "labels",
         "layer",
+        "may_be_stopped",
         "session",
         "stopped",
     )
@@ -138,6 +139,7 @@ class State:
         self.attributes_withheld = False
         self.labels: set[str] = set()
         self.stopped = False
+        self.may_be_stopped = False
         self._messages: dict[str, str] = {}
         self._last_starts: dict[str, int] = {}
         self._tables: list[Index[_Rows]] = [Index(_no_rows) for _ in layer.afters]
@@ -186,6 +188,7 @@ class State:
         decision = event.decision
         if decision.stop:
             self.stopped = True
+        self.may_be_stopped = self.may_be_stopped or decision.may_stop
         if event.call is not None and event.call.withheld:
             self._note_keys(event.call)
         elif self._keyed and event.call_id not in self._withheld_calls:
@@ -194,7 +197,7 @@ class State:
         if event.moment is Moment.PROPOSAL:
             for budget in decision.budgets:
                 if budget.unit == "proposals":
-                    self._units.use(budget.key, event.time)
+                    self._units.use(budget, event.time)
             # A call that waits for a person's yes holds nothing back from others.
             if decision.effect is Effect.ALLOW:
                 self._units.reserve(event.call_id, held)
@@ -216,7 +219,7 @@ class State:
             self._note_told(event.budgets)
         for budget in event.budgets:
             if budget.unit == "executions" or (budget.unit == "calls" and first):
-                self._units.use(budget.key, event.time)
+                self._units.use(budget, event.time)
 
         layer = self.layer
         tool = layer.tool(call.server, call.name)
@@ -359,13 +362,17 @@ class State:
         """
         if limit.unit == "calls" and call.call_id in self._last_starts:
             return FALSE  # another attempt of a call that has its unit
-        used, unclear = self._units.in_use(budget.key, limit.window, now)
-        used += self._units.held_by_others(budget.key, call.call_id) + (elsewhere or 0)
+        used, unclear = self._units.taken(budget.key, call.call_id, limit.window, now)
+        used += elsewhere or 0
         if used >= limit.units:
             return TRUE
         if (budget.wide and elsewhere is None) or used + unclear >= limit.units:
             return FALSE | TRUE
         return FALSE
+
+    def doubts(self, budget: Budget) -> bool:
+        """Whether the record does not tell of some earlier call if it took a unit of *budget*."""
+        return self._units.doubts(budget.key)
 
     def mixes(self, limit: Limit, call: ToolCall, values: Values) -> bool:
         """Whether the record cannot tell which earlier units of *limit* are of the budget with the key *values*."""

@@ -25,19 +25,18 @@ from gatescore.model import (
     Finished,
     Outcome,
     Proposed,
+    Record,
     SessionStarted,
     Started,
     ToolCall,
 )
 from gatescore.policy import Policy
+from gatescore.score.replay import replay
 from tests.properties.worlds import World, documents, made, worlds
 
 ARGUMENTS = "the arguments of a call are withheld"
 SESSION = SessionStarted(time=0, session_id="s")
 NOW = Facts(now=10)
-# Where nothing but name and arguments decides, a decision takes another way: here each rule has a part
-# that reads more, and is always true.
-ALWAYS = "now == now"
 
 
 def marker(value: Json, *, digest: bool = True, key: str = "k", opaque: bool = False) -> dict[str, Json]:
@@ -71,7 +70,7 @@ def outcome(decision: Decision) -> str:
 
 # Arguments
 
-SMALL = {"rules": [{"id": "r", "allow": "pay", "args": {"x": {"maximum": 1}}, "when": ALWAYS}]}
+SMALL = {"rules": [{"id": "r", "allow": "pay", "args": {"x": {"maximum": 1}}}]}
 CASES_OF_ARGS: dict[str, tuple[ToolCall, str]] = {
     "withheld": (withheld("pay", {"x": marker(1)}), "undecidable"),
     "all withheld": (withheld("pay", {"$withheld": {"size": 9}}), "undecidable"),
@@ -344,8 +343,8 @@ def with_expression(document: dict[str, Any], effect: str, rule: dict[str, Any])
     return {**document, "rules": [*document["rules"], {**rule, effect: ["*"]}]}
 
 
-# Where nothing but name and arguments decides, a decision takes another way: see `ALWAYS`.
 DOCUMENTS = {
+    "plain": documents(),
     "any": st.builds(with_expression, documents(), st.sampled_from(["allow", "ask", "deny"]), EXPRESSIONS),
     "correlating": st.builds(
         with_expression, CORRELATING, st.just("allow"), st.just({"id": "w", "when": "call.name == ''"})
@@ -422,3 +421,34 @@ def test_what_is_decided_from_a_withholding_record_is_what_the_full_one_says(kin
         assert less.effect == Effect.DENY or not less.undecidable
 
     check()
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_another_policy_calls_nothing_unauthorized_that_it_cannot_know_to_be(kind: str) -> None:
+    """A withholding record, judged by a policy that was not in force: as the full one, or undecidable."""
+
+    @settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        policy, other = made(data.draw(documents())), made(data.draw(DOCUMENTS[kind]))
+        world = data.draw(worlds(policy))
+        full = replay(other, Record(events=list(world.events)))
+        less = replay(other, Record(events=list(withholding_world(data, policy, world).events)))
+        for stream in ("proposals", "executions"):
+            for known, told in zip(getattr(full, stream), getattr(less, stream), strict=True):
+                assert told.undecidable or known.undecidable or told.effect == known.effect
+
+    check()
+
+
+def test_a_unit_that_may_have_been_taken_is_not_taken_for_sure() -> None:
+    """By another policy than the one in force: whether the first call was limited, the record withholds."""
+    limited = {"id": "once", "allow": "pay", "args": {"x": {"maximum": 5}}, "limit": {"executions": 1}}
+    policy = made({"default": "deny", "rules": [limited]})
+    first, second = withheld("pay", {"x": marker(1)}, "a"), ToolCall("pay", {"x": 2}, call_id="b")
+    past = [SessionStarted(session_id="s"), Started(time=1, call=first), Started(time=2, call=second)]
+    one, two = replay(policy, Record(events=past)).executions
+    assert one.undecidable
+    assert ("whether an earlier call took a unit of `once`",) == two.undecidable
+    told = [*past[:1], Started(time=1, call=ToolCall("pay", {"x": 1}, call_id="a")), *past[2:]]
+    assert [(), ()] == [decision.undecidable for decision in replay(policy, Record(events=told)).executions]

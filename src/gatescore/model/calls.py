@@ -229,12 +229,14 @@ class Budget:
         unit: What is counted: ``executions``, ``calls`` or ``proposals``.
         key: Whose budget: scope and key values as one text; equal texts share a budget.
         wide: The budget is wider than one session, so that a session's history holds a part of it.
+        unsure: The record does not tell whether the call takes the unit at all. Never of a live call.
     """
 
     limit: str
     unit: str
     key: str
     wide: bool = False
+    unsure: bool = False
 
 
 @value
@@ -269,6 +271,7 @@ class Decision:
         undecidable: What the record lacks: it holds too little to say which verdict it was.
         budgets: The units that the call takes if it goes ahead, one for each limited rule that may match.
         stop: The call ends its session (a spent `proposals` limit with ``then: stop``).
+        may_stop: The record does not tell whether it does. Never of a live call.
         policy_digest: The digest of the policy.
     """
 
@@ -279,6 +282,7 @@ class Decision:
         "effect",
         "errors",
         "invalid",
+        "may_stop",
         "policy_digest",
         "reason",
         "rules",
@@ -294,6 +298,7 @@ class Decision:
     undecidable: tuple[str, ...]
     budgets: tuple[Budget, ...]
     stop: bool
+    may_stop: bool
     policy_digest: str
 
     def __init__(
@@ -307,6 +312,7 @@ class Decision:
         undecidable: tuple[str, ...] = (),
         invalid: str | None = None,
         stop: bool = False,
+        may_stop: bool = False,
     ) -> None:
         put = object.__setattr__
         put(self, "effect", effect)
@@ -318,6 +324,7 @@ class Decision:
         put(self, "undecidable", undecidable)
         put(self, "invalid", invalid)
         put(self, "stop", stop)
+        put(self, "may_stop", may_stop)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a decision cannot be changed: `{name}`")
@@ -346,6 +353,7 @@ class Decision:
             self.undecidable,
             self.invalid,
             self.stop,
+            self.may_stop,
         )
         return Decision, made_of
 

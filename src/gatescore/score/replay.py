@@ -8,7 +8,7 @@ withholds or lacks what a decision needs, the recorded verdict counts. Under ano
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gatescore.decide import decide
@@ -167,7 +167,8 @@ def _used(
     if not again.undecidable and not unsure:
         return again, False
     named = {(budget.limit, budget.unit) for budget in recorded.budgets}
-    budgets = tuple(budget for budget in again.budgets if (budget.limit, budget.unit) in named)
+    taken = (budget for budget in again.budgets if (budget.limit, budget.unit) in named)
+    budgets = tuple(replace(budget, unsure=False) for budget in taken)  # the guard knew
     return Decision(
         recorded.effect,
         recorded.rules,
