@@ -50,6 +50,7 @@ _quoted: Final[Callable[[str], str]] = encode_basestring_ascii
 _DICT: Final[Any] = dict  # its own methods, whatever a subclass makes of them
 _NAME_OF_TYPE: Final = type.__dict__["__name__"].__get__
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 # Possessive, and content with a text that has no end: nothing in it makes the search start over.
 _TEXT_OR_BRACKET: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 
@@ -222,7 +223,7 @@ class _Walk:
         kind = type(value)
         if kind is str:
             self._grow(len(value) + 1)  # type: ignore[arg-type]
-            return value  # type: ignore[return-value]
+            return _joined(value)  # type: ignore[arg-type]
         self._grow(1)
         if value is None or kind is bool:
             return value  # type: ignore[return-value]
@@ -263,7 +264,7 @@ class _Walk:
                 raise ArgumentsError(f"key `{name}` stands twice in the arguments")
             if type(item) is str:  # as `value` does: most arguments are texts
                 self._grow(len(name) + len(item) + 1)
-                result[name] = item
+                result[name] = item if item.isascii() else _joined(item)
             else:
                 self._grow(len(name))
                 result[name] = self.value(item, depth + 1)
@@ -288,6 +289,13 @@ class _Walk:
         except Exception:  # noqa: BLE001, S110 - a hostile or broken object must not reach the caller's tool
             pass
         return self._marker(value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _joined(text: str) -> str:
+    """*text* with each pair of lone surrogates as the one character that JSON text makes of them."""
+    if text.isascii() or not _PAIR.search(text):
+        return text
+    return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
 
 
 def _held(collection: Iterable[object]) -> Iterable[object]:

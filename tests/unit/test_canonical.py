@@ -411,6 +411,17 @@ def test_what_just_fits_is_taken(arguments: object):
     assert canonical(arguments)
 
 
+@pytest.mark.parametrize("text", ["\ud83d\ude00", "a\ud83d\ude00b", "\ud83d\ud83d\ude00\ude00"])
+def test_two_halves_side_by_side_are_the_character_that_their_text_is(text: str):
+    """Or two values would have one text and one digest, and not be equal."""
+    [inside, *_] = [canonical({"x": value})["x"] for value in (text, [text], {"y": text})]
+    assert "\N{GRINNING FACE}" in str(inside)
+    for value in (text, [text], {"y": text}):
+        found = canonical({"x": value})
+        assert found == json.loads(canonical_text(found))
+    assert canonical({"x": "\ud83d"}) == {"x": "\ud83d"}
+
+
 def test_a_whole_pair_of_surrogates_is_one_character():
     """As a key in JSON text it is no lone surrogate."""
     assert ["😀"] == list(canonical('{"\\ud83d\\ude00": 1}'))

@@ -359,6 +359,22 @@ def test_a_damaged_span_is_named_and_leaves_a_gap(exporter: InMemorySpanExporter
     assert "events 1 to 2 are missing" == lacks[1]
 
 
+def test_the_damage_is_that_of_its_session_whatever_its_id_is():
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    guard = Guard(POLICY, tracer_provider=provider)
+    with guard.session("s\ud800"), pytest.raises(ToolDenied):
+        guard.call("unknown")
+    spans = [
+        SimpleNamespace(name=s.name, attributes=dict(s.attributes or {}))
+        for s in exporter.get_finished_spans()
+    ]
+    del spans[0].attributes["gatescore.time"]
+    session = only(spans)
+    assert "s\ud800" == session.id
+    assert missing(session)
+
+
 def test_a_span_that_lost_attributes_is_damaged():
     lossy = span(started())
     lossy.dropped_attributes = 2

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from gatescore.model import Event, Finished, Position, Record, Session, SessionEnded, SessionStarted
 from gatescore.recording import session_of
-from gatescore.semconv import DamagedSpanError, decode
+from gatescore.semconv import DamagedSpanError, decode, unescaped
 from gatescore.traces.joining import LineError
 
 NO_SPAN: Final = "no span of a guard in it: record with `Guard(policy, tracer_provider=...)`"
@@ -30,6 +30,11 @@ class _Writer:
     source: str
     events: dict[int, Event] = field(default_factory=lambda: {})
     damaged: dict[str, None] = field(default_factory=lambda: {})
+
+
+def _told(attributes: Mapping[str, Any], key: str, otherwise: str) -> str:
+    """A text of a damaged span, whatever stands there."""
+    return unescaped(str(attributes.get(key, otherwise)))
 
 
 class SpanSessions:
@@ -64,8 +69,8 @@ class SpanSessions:
             decoded = decode(attributes)
             assert decoded is not None, "its events were asked for above"  # noqa: S101
         except (DamagedSpanError, RecursionError) as error:
-            session = str(attributes.get("gatescore.session.id", "unknown session"))
-            name = str(attributes.get("gatescore.writer", ""))
+            session = _told(attributes, "gatescore.session.id", "unknown session")
+            name = _told(attributes, "gatescore.writer", "")
             self._writers.setdefault((session, name), _Writer(source)).damaged[str(error)] = None
             return
         writer = self._writers.setdefault((decoded.session_id, decoded.writer), _Writer(source))
