@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from gatescore.guard import Guard, ProposedCall, Refusal, Run, ToolDenied
+from gatescore.guard.run import ScoreOptions
 from gatescore.model import Effect, Execution, Proposal, Session
 from gatescore.score import PermissionCard, score_permissions
 
@@ -90,7 +91,7 @@ class RecordingGuard(Guard):
             by = sorted({name for call in refused for name in call.rules}) or ["no rule"]
             raise AssertionError(f"`{name}` was not refused by `{rule}` but by {', '.join(by)}")
 
-    def score(self, **options: Any) -> PermissionCard:
+    def score(self, **options: Unpack[ScoreOptions]) -> PermissionCard:
         """The card of all sessions; options as in `gatescore.score.score_permissions`."""
         return score_permissions(self.sessions, self.policy, **options)
 

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Literal, TypeVar
 
 from opentelemetry.trace import TracerProvider
@@ -317,7 +317,7 @@ def _using(before: Guard | None) -> Generator[None, None, None]:
         _used[0] = before
 
 
-def use(guard: Guard | None) -> Any:
+def use(guard: Guard | None) -> AbstractContextManager[None]:
     """
     Make *guard* the one of this process, for tools that name none; None for none.
 

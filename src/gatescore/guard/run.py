@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack
 
 from gatescore.canonical import Json, canonical
 from gatescore.guard.context import FRAME, Frame
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class ScoreOptions(TypedDict, total=False):
+    """How a run is scored: options of `gatescore.score.score_permissions` that mean something for one."""
+
+    threshold: float
+    strict: bool
+    checks: str | Sequence[str] | None
 
 
 class Run(Docket):
@@ -83,7 +91,7 @@ class Run(Docket):
 
         return bound
 
-    def score(self, **options: Any) -> PermissionCard:
+    def score(self, **options: Unpack[ScoreOptions]) -> PermissionCard:
         """
         Both checks and the reconciliation, from what this process recorded; complete once the session is over.
 
