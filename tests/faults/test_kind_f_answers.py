@@ -48,8 +48,8 @@ class Liar:
 class Posing(Liar):
     """Says of itself that it is an `Answer`."""
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return Answer
 
 
@@ -276,7 +276,7 @@ def test_f05_a_failure_of_the_guard_while_a_yes_is_taken_is_a_denial_on_record(
         raise RuntimeError("secret")
 
     guard = asking("wipe", approver=Person())
-    monkeypatch.setattr(Docket, "approve", broken)
+    monkeypatch.setattr(Docket, "_approve", broken)
     with guard.session() as run:
         with pytest.raises(ToolDenied, match="the guard failed: `RuntimeError`"):
             guard.call("wipe")

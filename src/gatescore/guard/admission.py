@@ -15,7 +15,7 @@ from gatescore.guard.approval import ApprovalRequest, Asked, ask, ask_async
 from gatescore.guard.context import Frame, frame_of, leave
 from gatescore.guard.denial import Refusal, ToolDenied, denial
 from gatescore.guard.docket import Docket
-from gatescore.guard.tickets import Entry, Hold, Ticket
+from gatescore.guard.tickets import Entry, Hold, Ticket, Yes
 from gatescore.guard.tools import Tool
 from gatescore.model import Decision, Effect, Join, Moment, Origin, Outcome, ToolCall
 
@@ -51,6 +51,7 @@ class Admission:
     """
 
     __slots__ = (
+        "_asked",
         "_bound",
         "_context",
         "_frame",
@@ -87,6 +88,7 @@ class Admission:
         self._given = given
         self._join = Join.SELF
         self._fresh = True
+        self._asked: ToolCall | None = None
         self._frame: Frame | None = None
         self._context: Any = None
         self.entry: Entry | None = None
@@ -123,9 +125,9 @@ class Admission:
             raw=given.raw if given is not None else None,
         ), problem is not None
 
-    def enter(self, *, again: bool = False) -> ApprovalRequest | None:
+    def enter(self, *, again: bool = False, yes: Yes | None = None) -> ApprovalRequest | None:
         """
-        Ask for the entry.
+        Ask for the entry; with *yes*, where a person has just agreed to it.
 
         Returns:
             None where it is granted (`entry` is set); or the question that a person must answer first.
@@ -135,12 +137,14 @@ class Admission:
         """
         ticket = self.ticket
         call = None if self._fresh and not again else self._snapshot()[0]
-        self.entry = self.run.enter(ticket, call, self._join, self.hold)
+        self.entry = self.run.enter(ticket, call, self._join, self.hold, yes)
         if self.entry is not None:
             return None
         if ticket.denied is not None:
             raise denial(call or ticket.call, ticket.denied, ticket.moment, unfit=ticket.unfit)
-        return ApprovalRequest(call or ticket.call, ticket.question, self.run.id, self.run.principal)
+        self._asked = call or ticket.call
+        # A copy: whoever is asked cannot change what is on record.
+        return ApprovalRequest(self._asked.copied(), ticket.question, self.run.id, self.run.principal)
 
     def answered(self, request: ApprovalRequest, asked: Asked) -> None:
         """Take a person's answer: enter, or be refused. An answer to other arguments is no yes to these."""
@@ -150,19 +154,19 @@ class Admission:
         elif answer.arguments is not None:
             self._edit(request, answer.arguments, answer.by)
         else:
-            self.run.approve(self.ticket, request.call, answer.by, self.hold)
-            if self.enter(again=True) is not None:
+            yes = Yes(self._asked or self.ticket.call, request.decision, answer.by)
+            if self.enter(again=True, yes=yes) is not None:
                 self._refuse(request, Asked(error="the arguments changed while a person was asked"))
 
     def _refuse(self, request: ApprovalRequest, asked: Asked) -> None:
-        self.run.reject(self.ticket, asked, self.hold)
+        self.run.reject(self.ticket, asked, request.decision, self.hold)
         denied = self.ticket.denied or request.decision
-        raise denial(request.call, denied, Moment.ENTRY)
+        raise denial(self._asked or self.ticket.call, denied, Moment.ENTRY)
 
     def _edit(self, request: ApprovalRequest, arguments: Mapping[str, Any], by: str | None) -> None:
         """Put the edited call forward in place of the first one; the person who wrote it has agreed to it."""
         first = self.ticket
-        self.run.reject(first, Asked(error="edited"), self.hold)
+        self.run.reject(first, Asked(error="edited"), request.decision, self.hold)
         parameters = self.tool.parameters(self.wrapped, bound=self._bound)
         self.args, self.kwargs = parameters.spread(arguments)
         if self._given is not None:
@@ -177,10 +181,9 @@ class Admission:
             unfit=unfit,
         )
         self._join, self._fresh = Join.GIVEN, True
-        if self.ticket.denied is None:
-            self.ticket.question = first.question
-            self.run.approve(self.ticket, self.ticket.call, by, self.hold)
-        if self.enter() is not None:
+        self._asked = self.ticket.call
+        yes = Yes(self.ticket.call, self.ticket.decision, by)
+        if self.enter(yes=yes) is not None:
             self._refuse(request, Asked(error="the arguments changed while a person was asked"))
 
     # Round the body
@@ -294,10 +297,21 @@ async def enter_async(admission: Admission, *, again: bool = False) -> None:
 
 
 def _not_entered(admission: Admission, error: BaseException) -> None:
-    """Hold nothing back any more; a failure of the guard is a denial."""
+    """Hold nothing back any more; a failure of the guard is a denial, and on record as long as anything can be."""
+    failure = error if isinstance(error, Exception) and not isinstance(error, ToolDenied) else None
+    if failure is not None and admission.guard.enforces:
+        ticket, asked = admission.ticket, Asked(error=_failed(failure))
+        try:
+            admission.run.reject(ticket, asked, ticket.decision, admission.hold)
+        except Exception as unrecorded:  # noqa: BLE001 - it is denied all the same
+            _LOG.warning("a refusal could not be recorded (%s)", type(unrecorded).__name__)
     admission.run.let_go(admission.hold)
-    if isinstance(error, Exception) and not isinstance(error, ToolDenied):
-        _broken(admission.tool, admission.guard, error)
+    if failure is not None:
+        _broken(admission.tool, admission.guard, failure)
+
+
+def _failed(error: Exception) -> str:
+    return f"the guard failed: `{type(error).__name__}`"
 
 
 def admitted(
@@ -324,9 +338,7 @@ def _broken(tool: Tool, guard: Guard, error: Exception) -> None:
     """A failure of the guard itself: a denial; in monitor mode, nothing that may stand in the way."""
     if not guard.enforces:
         return
-    raise denied_outright(
-        tool.name, tool.server, f"the guard failed: `{type(error).__name__}`", guard
-    ) from error
+    raise denied_outright(tool.name, tool.server, _failed(error), guard) from error
 
 
 def denied_outright(name: str, server: str, reason: str, guard: Guard | None) -> ToolDenied:

@@ -21,6 +21,10 @@ from gatescore.model import Decision, ToolCall
 TIMED_OUT: Final = object()
 
 
+LONGEST: Final = 366 * 24 * 3600.0
+"""The longest time, in seconds, that a person may be waited for, or that a yes may last."""
+
+
 class Answer:
     """What a person answered to one request; made by `ApprovalRequest.approve`, `reject` and `edit`."""
 
@@ -41,7 +45,7 @@ class ApprovalRequest:
     A question to a person: may this call run, with these arguments?
 
     Attributes:
-        call: The call. Its arguments are the final ones: what is agreed to is what runs, or nothing.
+        call: The call: a copy. Its arguments are the final ones: what is agreed to is what runs, or nothing.
         decision: Why it is asked.
         session_id: In which session.
         principal: On whose behalf, or None.
@@ -99,10 +103,15 @@ def read_answer(request: ApprovalRequest, value: object) -> Asked:
         return Asked(request.approve())
     if value is False:
         return Asked(request.reject())
-    if isinstance(value, Answer):
-        if value.request is request:
-            return Asked(value)
-        return Asked(error="the answer is one to another request")
+    # A type of that very name, and a value that is the very one: what only looks like a yes is none.
+    answer = value if type(value) is Answer else None
+    if answer is not None:
+        if answer.request is not request:
+            return Asked(error="the answer is one to another request")
+        said: tuple[object, object] = answer.yes, answer.by  # whatever their annotations say
+        if type(said[0]) is bool and (said[1] is None or type(said[1]) is str):
+            return Asked(answer)
+        return Asked(error="the answer is none that `approve`, `reject` or `edit` makes with a name as `by`")
     return Asked(
         error=f"the approver returned a `{type(value).__name__}`: return True, or what the request's `approve` makes"
     )
@@ -146,13 +155,16 @@ async def ask_async(approver: Approver | None, request: ApprovalRequest, timeout
         return _NO_APPROVER
     if not _is_async(approver):
         return await _in_thread(approver, request, timeout)
+    deadline = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout):
-            return read_answer(request, await approver(request))
-    except TimeoutError:
-        return _expired(timeout)
+        async with deadline:
+            answered = read_answer(request, await approver(request))
     except Exception as error:  # noqa: BLE001 - whatever an approver raises is no yes
-        return _raised(error)
+        return _expired(timeout) if deadline.expired() else _raised(error)
+    # Too late is too late, also for one that stopped the event loop, or went on after its cancellation.
+    when = deadline.when()
+    late = deadline.expired() or (when is not None and asyncio.get_running_loop().time() >= when)
+    return _expired(timeout) if late else answered
 
 
 async def _in_thread(approver: Approver, request: ApprovalRequest, seconds: float) -> Asked:

@@ -20,20 +20,29 @@ class ToolDenied(GatescoreError):  # noqa: N818 - the word of the field for a ca
     The text names the tool and the public reason; arguments and the inside of rules are never in it.
 
     Attributes:
-        call: The call that was refused.
         decision: Why: verdict, determining rules, reason.
         moment: Whether it was refused as it was put forward, or at the entry into the body.
     """
 
     def __init__(self, call: ToolCall, decision: Decision, moment: Moment = Moment.ENTRY) -> None:
         super().__init__(refusal_text(call, decision))
-        self.call = call
+        self._call = call
         self.decision = decision
         self.moment = moment
 
+    @property
+    def call(self) -> ToolCall:
+        """The call that was refused: a copy of what is on record."""
+        return self._call.copied()
+
+    @property
+    def parts(self) -> tuple[ToolCall, Decision, Moment]:
+        """What it is made of."""
+        return self._call, self.decision, self.moment
+
     def __reduce__(self) -> tuple[object, ...]:
         """Copied and pickled by its parts, not by its text."""
-        return type(self), (self.call, self.decision, self.moment)
+        return type(self), self.parts
 
 
 class InvalidCall(ToolDenied, TypeError):  # noqa: N818 - as above
@@ -50,23 +59,27 @@ class Refusal(str):
     What a guard with ``on_deny="return"`` gives in place of a tool's result: a text for the model.
 
     Attributes:
-        call, decision, moment: As in `ToolDenied`.
+        decision, moment: As in `ToolDenied`.
     """
 
-    __slots__ = ("call", "decision", "moment")
+    __slots__ = ("_call", "decision", "moment")
 
-    call: ToolCall
+    _call: ToolCall
     decision: Decision
     moment: Moment
 
     def __new__(cls, denied: ToolDenied) -> Self:
         """Make the text of a denial, which it takes its parts from."""
         refusal = super().__new__(cls, str(denied))
-        refusal.call = denied.call
-        refusal.decision = denied.decision
-        refusal.moment = denied.moment
+        # Its parts, and not itself: an exception holds on to the code that raised it.
+        refusal._call, refusal.decision, refusal.moment = denied.parts
         return refusal
+
+    @property
+    def call(self) -> ToolCall:
+        """As in `ToolDenied`."""
+        return self._call.copied()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copied and pickled by its parts."""
-        return Refusal, (ToolDenied(self.call, self.decision, self.moment),)
+        return Refusal, (ToolDenied(self._call, self.decision, self.moment),)

@@ -17,7 +17,7 @@ from gatescore.decide import decide, stays
 from gatescore.guard.approval import Asked
 from gatescore.guard.context import Frame, enter, leave
 from gatescore.guard.register import Register
-from gatescore.guard.tickets import Entry, Hold, Ticket
+from gatescore.guard.tickets import Entry, Hold, Ticket, Yes
 from gatescore.model import (
     Action,
     Approved,
@@ -236,7 +236,9 @@ class Docket:
         ticket.span = self.guard.spans.write([proposed, decided], session_id=self.id, writer=ledger.writer)
         return ticket
 
-    def enter(self, ticket: Ticket, call: ToolCall | None, join: Join, hold: Hold) -> Entry | None:
+    def enter(
+        self, ticket: Ticket, call: ToolCall | None, join: Join, hold: Hold, yes: Yes | None = None
+    ) -> Entry | None:
         """
         Judge a call that is about to be entered, with its arguments as they are now.
 
@@ -245,6 +247,7 @@ class Docket:
             call: What it is entered with; None where that is what was proposed, this very moment.
             join: How the ticket was found.
             hold: What keeps the session going for this call.
+            yes: What a person has just answered. It is recorded and used in one step: no other entry comes between.
 
         Returns:
             The entry; or None, where a person must be asked first, or the ticket says that it is denied.
@@ -262,7 +265,9 @@ class Docket:
             if ticket.denied is not None:
                 return None
             begun = self._begin(hold)
-            now, sequence = ledger.now(), ledger.sequence
+            now = ledger.now()
+            agreed = [] if yes is None else [self._approve(ticket, yes, now)]
+            sequence = ledger.sequence
             if (
                 call is proposed
                 and ticket.decision.policy_digest == self.guard.policy.digest
@@ -308,6 +313,8 @@ class Docket:
                     self.guard.take(decision, self.key, call.call_id, Moment.ENTRY, now, first=first)
         if begun:
             self._write(begun)
+        if agreed:
+            self._write(agreed, proposed)
         if entry is None:
             self._write(events)
         else:
@@ -342,34 +349,10 @@ class Docket:
         if entry.span is not None:
             self.guard.spans.finish(entry.span, event)
 
-    def approve(self, ticket: Ticket, call: ToolCall, by: str | None, hold: Hold) -> None:
-        """Record a yes to *call*: to these arguments, under this policy, for a while."""
-        policy = self.guard.policy
-        attempts = min((policy.approval_attempts.get(rule, 1) for rule in ticket.question.rules), default=1)
-        digest = call.digest or self.guard.capture.digest(call.arguments)
+    def reject(self, ticket: Ticket, asked: Asked, decision: Decision, hold: Hold) -> None:
+        """Record that there was no yes to a call about which *decision* asks, or that the guard failed: it is over."""
         ledger = self._ledger
-        with self._lock:
-            begun = self._begin(hold)
-            now = ledger.now()
-            ticket.approved, ticket.entries_left = digest, attempts
-            ticket.expires = now + int(self.guard.approval_ttl * _SECOND)
-            event = Approved(
-                time=now,
-                sequence=ledger.sequence,
-                call_id=ticket.call.call_id,
-                arguments=digest,
-                policy_digest=policy.digest,
-                by=by,
-                expires=ticket.expires,
-                attempts=attempts,
-            )
-            ledger.append(event)
-        self._write([*begun, event], ticket.call)
-
-    def reject(self, ticket: Ticket, asked: Asked, hold: Hold) -> None:
-        """Record that there was no yes: the call is over."""
-        ledger = self._ledger
-        answer, decision = asked.answer, ticket.question
+        answer = asked.answer
         why = asked.error or "a person said no"
         with self._lock:
             begun = self._begin(hold)
@@ -384,7 +367,7 @@ class Docket:
             ledger.append(event)
             self._release(ticket.call)
             errors = () if asked.error is None else (asked.error,)
-            reason = f"{decision.reason.rstrip('.')}, and {why}"
+            reason = f"{decision.reason.rstrip('.')}, and {why}" if decision.effect is _ASK else why
             ticket.deny(Decision(_DENY, decision.rules, reason, decision.policy_digest, errors), Moment.ENTRY)
         self._write([*begun, event], ticket.call)
 
@@ -410,6 +393,27 @@ class Docket:
             text = f"the guard failed: `{type(error).__name__}`"
             decision = Decision(_DENY, (), text, policy.digest, (text,))
         return decision, facts
+
+    def _approve(self, ticket: Ticket, yes: Yes, now: int) -> Approved:
+        """Append a yes: to these arguments, under this policy, for a while."""
+        policy, ledger, call = self.guard.policy, self._ledger, yes.call
+        attempts = min((policy.approval_attempts.get(rule, 1) for rule in yes.decision.rules), default=1)
+        if call.opaque:
+            attempts = 1  # what nobody could see may be another value the next time
+        ticket.approved, ticket.entries_left = call.digest, attempts
+        ticket.expires = now + int(self.guard.approval_ttl * _SECOND)
+        event = Approved(
+            time=now,
+            sequence=ledger.sequence,
+            call_id=ticket.call.call_id,
+            arguments=call.digest or "",
+            policy_digest=policy.digest,
+            by=yes.by,
+            expires=ticket.expires,
+            attempts=attempts,
+        )
+        ledger.append(event)
+        return event
 
     def _action(self, effect: Effect) -> Action:
         if not self.guard.enforces or effect is Effect.ALLOW:

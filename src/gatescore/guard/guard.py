@@ -20,7 +20,7 @@ from opentelemetry.trace import TracerProvider
 
 from gatescore.canonical import canonical
 from gatescore.errors import did_you_mean
-from gatescore.guard.approval import Approver
+from gatescore.guard.approval import LONGEST, Approver
 from gatescore.guard.budgets import WideBudgets
 from gatescore.guard.docket import Docket
 from gatescore.guard.run import Run, new_session_id
@@ -37,6 +37,7 @@ OnDeny = Literal["raise", "return"]
 _ON_DENY: Final = ("raise", "return")
 _CAPTURES: Final = ("names", "full", "redacted", "none")
 _REMEMBERED: Final = 1_000
+_FIXED: Final = frozenset(("policy", "mode", "enforces", "capture", "spans"))
 
 _RUNS: weakref.WeakSet[Run] = weakref.WeakSet()
 _GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -107,8 +108,11 @@ class Guard:
             raise GuardError(f"unknown capture `{capture}`: {did_you_mean(capture, _CAPTURES)}")
         if approver is not None and not callable(approver):
             raise GuardError("the approver cannot be called: pass a function of one request")
-        if not approval_timeout > 0 or not approval_ttl > 0:
-            raise GuardError("approval_timeout and approval_ttl are seconds, and more than 0")
+        for option, seconds in (("approval_timeout", approval_timeout), ("approval_ttl", approval_ttl)):
+            if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
+                raise GuardError(
+                    f"{option} is `{seconds!r}`: give a number of seconds, more than 0 and at most {LONGEST:,.0f}"
+                )
         self.policy = policy
         self.enforces = self.mode is Mode.ENFORCE
         self.on_deny: OnDeny = on_deny
@@ -139,6 +143,12 @@ class Guard:
 
     def __repr__(self) -> str:
         return f"<Guard {self.mode.value}: {self.policy!r}>"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # What was decided and recorded under one policy must not go on under another.
+        if name in _FIXED and name in self.__dict__:
+            raise AttributeError(f"the `{name}` of a guard cannot be changed: make another guard")
+        super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a guard cannot be pickled: make one in each process, with the same policy")

@@ -25,7 +25,6 @@ class ProposedCall:
     Attributes:
         id: The provider's id, or None.
         name: The name of the tool.
-        call: The call, with its arguments bound to the tool's parameters where the tool is known.
         decision: The verdict at the proposal.
     """
 
@@ -35,11 +34,15 @@ class ProposedCall:
         self._arguments = arguments
         self.id = host_id
         self.name = ticket.call.tool
-        self.call: ToolCall = ticket.call
         self.decision: Decision = ticket.decision
 
     def __repr__(self) -> str:
-        return f"<ProposedCall {self.call.tool}: {self.decision.effect.value}>"
+        return f"<ProposedCall {self.name}: {self.decision.effect.value}>"
+
+    @property
+    def call(self) -> ToolCall:
+        """The call, with its arguments bound to the tool's parameters where the tool is known: a copy."""
+        return self._ticket.call.copied()
 
     @property
     def allowed(self) -> bool:

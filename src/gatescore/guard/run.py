@@ -101,7 +101,7 @@ class Run(Docket):
         return score_permissions(self.session(), self.guard.policy, **options)
 
     def session(self) -> Session:
-        """What was recorded, as a `gatescore.Session`."""
+        """What was recorded, as a `gatescore.Session`: a copy."""
         with self._lock:
             record = self._ledger.record()
         return session_of(record, source=f"session {self.id}")

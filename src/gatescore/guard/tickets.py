@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from opentelemetry.trace import Span, SpanContext
 
 from gatescore.errors import GatescoreError
@@ -75,6 +77,14 @@ class Ticket:
         """End it: it will not be entered any more."""
         self.denied = decision
         self.moment = moment
+
+
+class Yes(NamedTuple):
+    """A person's yes: to this call, under this verdict, by this person, if they gave a name."""
+
+    call: ToolCall
+    decision: Decision
+    by: str | None
 
 
 class Hold:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, cast
@@ -212,6 +213,12 @@ class ToolCall:
         put(self, "call_id", call_id)
         put(self, "digest", digest)
         put(self, "host_call_id", host_call_id)
+
+    def copied(self) -> ToolCall:
+        """The same call, with arguments of its own: what is done to them changes nothing here."""
+        call = copy(self)
+        object.__setattr__(call, "arguments", deepcopy(self.arguments))
+        return call
 
     @property
     def tool(self) -> str:

@@ -8,9 +8,34 @@ from __future__ import annotations
 
 import time
 import uuid
+from copy import deepcopy
+from dataclasses import replace
 
 from gatescore.history import History
-from gatescore.model import Event, Position, Record, SessionEnded, SessionStarted
+from gatescore.model import (
+    AttributesChanged,
+    Decided,
+    Event,
+    Position,
+    Proposed,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    Started,
+    ToolCall,
+)
+
+
+def _copied(event: Event, copies: dict[int, ToolCall]) -> Event:
+    """An event of which nothing can be changed through the copy; events of one call keep one call."""
+    if isinstance(event, (SessionStarted, AttributesChanged)):
+        return replace(event, attributes=deepcopy(event.attributes))
+    if not isinstance(event, (Proposed, Decided, Started)) or event.call is None:
+        return event
+    call = copies.get(id(event.call))
+    if call is None:
+        call = copies[id(event.call)] = event.call.copied()
+    return replace(event, call=call)
 
 
 class Ledger:
@@ -57,8 +82,9 @@ class Ledger:
         return before
 
     def record(self) -> Record:
-        """What was recorded so far; it lacks its end until the session is over."""
-        events = self.history.events
+        """What was recorded so far, as a copy; it lacks its end until the session is over."""
+        copies: dict[int, ToolCall] = {}
+        events = tuple(_copied(event, copies) for event in self.history.events)
         own = events[self._inherited :]
         ends = [event for event in own if isinstance(event, (SessionStarted, SessionEnded))]
         ended = bool(ends) and isinstance(ends[-1], SessionEnded)
