@@ -143,7 +143,7 @@ class State:
         self._messages: dict[str, str] = {}
         self._last_starts: dict[str, int] = {}
         self._tables: list[Index[_Rows]] = [Index(_no_rows) for _ in layer.afters]
-        self._open: dict[str, _Open] = {}
+        self._open: dict[tuple[str, int], _Open] = {}  # by call and attempt
         self._units = Units()
         self._effects: defaultdict[Tool, Index[_Effect]] = defaultdict(lambda: Index(_Effect))
         # Of which calls the record withholds something, and by the limit's name, how the values of its
@@ -227,7 +227,7 @@ class State:
         for meant in tools:
             self.labels |= meant.labels or frozenset()
         running = _Open(call, self.folded)
-        self._open[call.call_id] = running
+        self._open[call.call_id, event.attempt] = running
         for after in layer.afters:
             truths = after.selector.judge(call.server, call.name, tool)
             if truths != FALSE and after.args is not None:
@@ -248,7 +248,7 @@ class State:
                 running.effects.append((meant, values))
 
     def _finished(self, event: Finished) -> None:
-        running = self._open.pop(event.call_id, None)
+        running = self._open.pop((event.call_id, event.attempt), None)
         if running is None:
             return
         if event.outcome is Outcome.SUCCEEDED:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import gatescore.decide
 import gatescore.history
+import gatescore.state
 from gatescore.decide import decide
 from gatescore.model import Effect, Moment
 from gatescore.policy import Policy
@@ -32,6 +33,7 @@ from tests.properties.worlds import (
     Decide,
     documents,
     made,
+    overlapping_attempts,
     undated,
     worlds,
 )
@@ -238,6 +240,22 @@ def what_stays_is_the_same_at_every_moment(engine: ModuleType) -> Check:
     return check
 
 
+def attempts_of_one_call_are_kept_apart(history: ModuleType) -> Check:
+    """Each attempt ends by its own end, and its end unlocks, and uses up, what it was entered with."""
+    read = {"id": "read", "allow": ["read"]}
+    pay = {"id": "pay", "allow": ["pay"], "after": {"tool": ["read"], "same": {"x": "x"}}}
+    once = {"read": {"once_per": ["x"], "safe_to_repeat": ["failed"]}}
+    document: dict[str, Any] = {"default": "deny", "tools": once, "rules": [read, pay]}
+
+    @given(overlapping_attempts())
+    def check(world: Any) -> None:
+        past = history.History(world.events)
+        decision = decide(made(document), past, world.call, world.facts, moment=world.moment)
+        assert decision.effect == spec_verdict(document, world)
+
+    return check
+
+
 PROPERTIES = [
     engine_and_specification_agree,
     deny_trumps_ask_trumps_allow,
@@ -266,6 +284,11 @@ def test_replaying_a_fold_in_one_go_or_event_by_event_gives_the_same_history() -
 def test_what_need_not_be_judged_again_is_the_same_at_every_moment() -> None:
     """Also in another session, after another past."""
     PATIENT(what_stays_is_the_same_at_every_moment(gatescore.decide))()
+
+
+def test_attempts_that_overlap_are_kept_apart() -> None:
+    """A runtime may try a call again while its first attempt still runs."""
+    PATIENT(attempts_of_one_call_are_kept_apart(gatescore.history))()
 
 
 # Mutants made by hand. Each is one text of a module and what it becomes; each must be killed by the
@@ -346,6 +369,11 @@ HISTORY_MUTANTS = [
     ("if state is None or state.folded > self._length:", "if state is None:"),
     ("log = _Log(log.events[: self._length])", "log = _Log(log.events)"),
 ]
+STATE_MUTANTS = [
+    ("self._open[call.call_id, event.attempt] = running", "self._open[call.call_id, 1] = running"),
+    ("self._open.pop((event.call_id, event.attempt), None)", "self._open.pop((event.call_id, 1), None)"),
+    ("_take_one(effect.calls, event.call_id)", "effect.calls.pop(event.call_id, None)"),
+]
 
 HUNT = settings(
     PATIENT,
@@ -361,11 +389,13 @@ def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
     """A copy of *module* with one text changed."""
     assert module.__file__ is not None
     source = Path(module.__file__).read_text(encoding="utf-8")
-    assert source.count(old) == 1, f"the text to change stands {source.count(old)} times in the module: {old}"
+    assert not old or source.count(old) == 1, (
+        f"the text to change stands {source.count(old)} times in the module: {old}"
+    )
     changed = ModuleType(f"{module.__name__}_mutant")
     # Dataclasses look their module up by name.
     sys.modules[changed.__name__] = changed
-    exec(compile(source.replace(old, new), module.__file__, "exec"), changed.__dict__)  # noqa: S102 - our own source, with one text changed
+    exec(compile(source.replace(old, new) if old else source, module.__file__, "exec"), changed.__dict__)  # noqa: S102 - our own source, with one text changed
     return changed
 
 
@@ -398,6 +428,14 @@ def test_judging_once_kills_the_mutant(old: str, new: str) -> None:
 def test_replaying_kills_the_mutant(old: str, new: str) -> None:
     """The same for the fold."""
     assert_killed(folding_in_one_go_or_event_by_event_is_the_same(mutant(gatescore.history, old, new)))
+
+
+@pytest.mark.parametrize(("old", "new"), STATE_MUTANTS, ids=range(len(STATE_MUTANTS)))
+def test_keeping_attempts_apart_kills_the_mutant(old: str, new: str) -> None:
+    """The same for what is known of each attempt."""
+    history = mutant(gatescore.history, "", "")
+    history.__dict__["State"] = mutant(gatescore.state, old, new).State
+    assert_killed(attempts_of_one_call_are_kept_apart(history))
 
 
 def test_every_theorem_has_three_mutants() -> None:

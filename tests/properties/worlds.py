@@ -8,6 +8,7 @@ one: every decision in it is the engine's own, and what is done with it is rando
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -182,7 +183,8 @@ def run(
     history = History([SessionStarted(time=0, session_id="s")] if in_session else [])
     now = 0
     known: list[ToolCall] = []
-    entered: list[str] = []
+    entered: list[tuple[str, int]] = []
+    attempts: defaultdict[str, int] = defaultdict(int)
     for number, (action, seconds, choice, (name, held), message, outcome, yes) in enumerate(steps):
         now += seconds * SECOND
         if action == "propose" or not known:
@@ -192,14 +194,20 @@ def run(
             history, _ = _decided(history, policy, call, Moment.PROPOSAL, now)
         elif action == "enter":
             call = known[choice % len(known)]
+            if message == "m2":  # with other arguments than it was put forward with, or entered with before
+                call = ToolCall(call.name, held, call_id=call.call_id)
             history, decision = _decided(history, policy, call, Moment.ENTRY, now)
             # A body is entered as a guard would; or against it, as by something that asks nobody.
             if decision.effect is not Effect.DENY or yes:
-                history = history.advanced(Started(time=now, call=call, budgets=decision.budgets))
-                entered.append(call.call_id)
+                attempts[call.call_id] += 1
+                entry = call.call_id, attempts[call.call_id]
+                history = history.advanced(
+                    Started(time=now, call=call, budgets=decision.budgets, attempt=entry[1])
+                )
+                entered.append(entry)
         elif action == "end" and entered:
-            call_id = entered.pop(choice % len(entered))
-            history = history.advanced(Finished(time=now, call_id=call_id, outcome=outcome))
+            call_id, attempt = entered.pop(choice % len(entered))
+            history = history.advanced(Finished(time=now, call_id=call_id, outcome=outcome, attempt=attempt))
         elif action == "drop":
             call_id = known[choice % len(known)].call_id
             history = history.advanced((Rejected if yes else Abandoned)(time=now, call_id=call_id))
@@ -212,6 +220,40 @@ def _decided(
     decision = decide(policy, history, call, Facts(now=now), moment=moment)
     event = Decided(time=now, call_id=call.call_id, moment=moment, decision=decision)
     return history.advanced(event), decision
+
+
+ATTEMPTS = st.tuples(
+    st.lists(st.sampled_from([1, 1, 2]), min_size=2, max_size=4),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), st.sampled_from([Outcome.SUCCEEDED, Outcome.FAILED, Outcome.UNFINISHED])
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from(["read", "pay"]),
+    st.sampled_from([1, 2]),
+    st.booleans(),
+)
+
+
+def overlapping_attempts() -> st.SearchStrategy[World]:
+    """Worlds in which attempts of one call, with arguments of their own, run at the same time, and end in any order."""
+    return ATTEMPTS.map(lambda drawn: _overlapping(*drawn))
+
+
+def _overlapping(
+    values: list[int], ends: list[tuple[int, Outcome]], name: str, value: int, own: bool
+) -> World:
+    events: list[Event] = [SessionStarted(time=0, session_id="s")]
+    for attempt, x in enumerate(values, 1):
+        call = ToolCall("read", {"x": x}, call_id="c")
+        events.append(Started(time=SECOND, call=call, attempt=attempt))
+    for attempt, outcome in dict(ends).items():
+        if attempt < len(values):
+            events.append(Finished(time=SECOND, call_id="c", attempt=attempt + 1, outcome=outcome))
+    call_id = "c" if own and name == "read" else "new"
+    return World(tuple(events), ToolCall(name, {"x": value}, call_id=call_id), Moment.ENTRY, SECOND)
 
 
 LASTS = st.tuples(

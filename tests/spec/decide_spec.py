@@ -58,12 +58,16 @@ def speaks_about(policy, selector, name):
 
 
 def executions(past):
-    """Each start, with what came after it and its end: None without one, or if another attempt began before."""
+    """Each start, with what came after it and its end, which is that of the same attempt of the same call, if any."""
     for position, start in enumerate(past):
         if isinstance(start, Started):
             later = past[position + 1 :]
-            own = [e for e in later if id_of(e) == id_of(start) and isinstance(e, (Started, Finished))]
+            own = [e for e in later if isinstance(e, (Started, Finished)) and entry_of(e) == entry_of(start)]
             yield start, later, own[0] if own and isinstance(own[0], Finished) else None
+
+
+def entry_of(event):
+    return id_of(event), event.attempt
 
 
 def id_of(event):

@@ -166,14 +166,10 @@ def _judge_executions(
 
 def _enter(policy: Policy, history: History, execution: Execution) -> tuple[History, Decision]:
     """Judge one entry, and fold it in: it happened, whatever the policy says of it."""
-    call = execution.call
-    decision = decide(policy, history, call, _facts(execution.time))
-    history = advance(
-        history,
-        Started(time=execution.time, call=call, budgets=decision.budgets, attempt=execution.attempt or 1),
-    )
+    call, time, attempt = execution.call, execution.time, execution.attempt or 1
+    decision = decide(policy, history, call, _facts(time))
+    history = advance(history, Started(time=time, call=call, budgets=decision.budgets, attempt=attempt))
     if execution.outcome is not Outcome.UNFINISHED:
-        history = advance(
-            history, Finished(time=execution.time, call_id=call.call_id, outcome=execution.outcome)
-        )
+        end = Finished(time=time, call_id=call.call_id, outcome=execution.outcome, attempt=attempt)
+        history = advance(history, end)
     return history, decision
