@@ -105,14 +105,14 @@ def decide(
         moment: Whether the call is put forward or about to be entered.
 
     Returns:
-        The decision. An invalid call is denied whatever the rules say. Raises for no call.
+        The decision. An invalid call is denied whatever the rules say; what was proposed is counted all
+        the same. Raises for no call.
     """
-    if call.invalid is not None:
-        reason = f"its arguments are not valid: {call.invalid}"
-        return Decision(Effect.DENY, (), reason, policy.digest, (call.invalid,), invalid=call.invalid)
     plan = policy.plans.get(call.identity)
     if plan is None:
         plan = _plan(policy, call.server, call.name)
+    if call.invalid is not None:
+        return _judge_invalid(policy, plan, history, call, call.invalid, facts, moment)
     if plan.decision is not None:
         return plan.decision
     if plan.by_arguments is not None and not call.withheld:
@@ -122,9 +122,7 @@ def decide(
 
 def stays(policy: Policy, call: ToolCall) -> bool:
     """Whether `decide` says the same of *call* at any moment of any session: nothing but name and arguments decides."""
-    if call.invalid is not None:
-        return True
-    plan = policy.plans.get(call.identity)
+    plan = policy.plans.get(call.identity) if call.invalid is None else None
     return plan is not None and (plan.decision is not None or plan.by_arguments is not None)
 
 
@@ -160,6 +158,40 @@ def _plan(policy: Policy, server: str | None, name: str) -> Plan:
             policy.plans.clear()
         policy.plans[server, name] = plan
     return plan
+
+
+def _judge_invalid(
+    policy: Policy, plan: Plan, history: History, call: ToolCall, why: str, facts: Facts, moment: Moment
+) -> Decision:
+    """Deny what cannot be judged; where proposals are counted, it was one: a loop of such calls must end, too."""
+    cases: list[Case] = []
+    for part in plan.layers:
+        case = Case(part.layer, part.tool, history.state(part.layer), call, facts, moment)
+        for rule, names in part.rules:
+            limit = rule.limit
+            if limit is None or limit.unit != "proposals" or case.state.stopped:
+                continue
+            value = judge_conditions(case, rule, names)
+            if value == FALSE:
+                continue
+            counted = len(case.budgets)
+            over = AND[value][judge_limit(case, rule, limit, unsure=bool(value & FALSE))]
+            # Without arguments nobody knows whose budget a keyed one would be.
+            if limit.stop and len(case.budgets) > counted and over & _MAY:
+                case.stop = case.stop or not over & FALSE
+                case.may_stop = case.may_stop or bool(over & FALSE)
+        cases.append(case)
+    return Decision(
+        Effect.DENY,
+        (),
+        f"its arguments are not valid: {why}",
+        policy.digest,
+        (why,),
+        tuple(budget for case in cases for budget in case.budgets),
+        invalid=why,
+        stop=any(case.stop for case in cases),
+        may_stop=any(case.may_stop for case in cases),
+    )
 
 
 def _judge_arguments(

@@ -529,3 +529,20 @@ def test_a_closure_made_again_is_the_same_tool_and_another_one_of_its_name_is_no
     guard.wrap(first, name="more")
     with pytest.raises(GuardError, match="two tools have the name `more`"):
         guard.wrap(second, name="more")
+
+
+def test_calls_with_one_id_that_come_at_the_same_time_are_attempts_of_one_call():
+    guard = RecordingGuard(Policy(allowed_tools=["tool"]))
+    guard.wrap(lambda x: x, name="tool")
+    for _ in range(50):
+        gate = threading.Barrier(6)
+
+        def enter(gate: threading.Barrier = gate) -> None:
+            gate.wait(30)
+            guard.call("tool", {"x": 1}, call_id="c1")
+
+        with guard.session() as run, ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(run.bind(enter)) for _ in range(6)]:
+                done.result(30)
+        assert 1 == len(proposed(run))
+        assert [1, 2, 3, 4, 5, 6] == [execution.attempt for execution in executed(run)]

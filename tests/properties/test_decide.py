@@ -23,7 +23,7 @@ import gatescore.decide
 import gatescore.history
 import gatescore.state
 from gatescore.decide import decide
-from gatescore.model import Effect, Moment
+from gatescore.model import Decided, Effect, Moment
 from gatescore.policy import Policy
 from tests.properties.worlds import (
     AFTERS,
@@ -61,10 +61,11 @@ def engine_and_specification_agree(decision_point: Decide) -> Check:
         decision = world.judged(decision_point, made(document))
         assert not decision.undecidable
         assert decision.effect == spec_verdict(document, world)
-        if world.call.invalid is None and decision.reason != "the session has been stopped":
+        past = list(world.events)
+        if not any(isinstance(event, Decided) and event.decision.stop for event in past):
             taken = {budget.limit.split("/")[-1] for budget in decision.budgets}
-            expected = decide_spec.budgets(document, list(world.events), world.call, world.moment, world.now)
-            assert taken == expected
+            assert taken == decide_spec.budgets(document, past, world.call, world.moment, world.now)
+            assert decision.stop == decide_spec.stops(document, past, world.call, world.moment, world.now)
 
     return check
 

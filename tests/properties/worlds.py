@@ -8,6 +8,7 @@ one: every decision in it is the engine's own, and what is done with it is rando
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +52,14 @@ class Live:
 
 VALUES = st.sampled_from([1, 2, 1.0, True, "1", None, 200])
 PLAIN = st.fixed_dictionaries({}, optional={"x": VALUES, "y": VALUES})
-ARGUMENTS = st.one_of(PLAIN, PLAIN, PLAIN, PLAIN.map(lambda held: {**held, "x": Live()}))
+ARGUMENTS = st.one_of(
+    PLAIN,
+    PLAIN,
+    PLAIN,
+    PLAIN,
+    PLAIN.map(lambda held: {**held, "x": Live()}),
+    PLAIN.map(lambda held: {**held, "x": Live() if "y" in held else math.nan}),
+)
 SCHEMAS = st.sampled_from([{"maximum": 1}, {"const": 1}, {"type": "string"}, {"not": {"const": "1"}}, {}])
 CONDITIONS = st.dictionaries(st.sampled_from(["x", "y", "x?", "*"]), SCHEMAS, min_size=1, max_size=2).filter(
     lambda args: not {"x", "x?"} <= args.keys()
@@ -218,7 +226,8 @@ def _decided(
     history: History, policy: Policy, call: ToolCall, moment: Moment, now: int
 ) -> tuple[History, Decision]:
     decision = decide(policy, history, call, Facts(now=now), moment=moment)
-    event = Decided(time=now, call_id=call.call_id, moment=moment, decision=decision)
+    entered = call if moment is Moment.ENTRY else None
+    event = Decided(time=now, call_id=call.call_id, moment=moment, decision=decision, call=entered)
     return history.advanced(event), decision
 
 

@@ -45,9 +45,14 @@ def matching(policy, rule, past, call, moment, now):
     effect = next(effect for effect in EFFECTS if effect in rule)
     return min(
         speaks_about(policy, rule[effect], call.name),
-        judge_arguments(rule.get("args", {}), call.arguments, effect),
+        judge_arguments(rule.get("args", {}), seen(call), effect),
         came_before(policy, rule["after"], effect, past, call, moment, now) if "after" in rule else T,
     )
+
+
+def seen(call):
+    """The arguments of an invalid call are no arguments: nothing about them is true or false."""
+    return {"$python": "invalid"} if call.invalid else call.arguments
 
 
 def speaks_about(policy, selector, name):
@@ -104,7 +109,7 @@ def came_before(policy, after, effect, past, call, moment, now):
             for mine, their in after.get("same", {}).items()
         ]
         parts = [speaks_about(policy, after["tool"], earlier.name), *map(correlated, pairs)]
-        found.append(min(judge_arguments(after.get("args", {}), earlier.arguments, effect), *parts))
+        found.append(min(judge_arguments(after.get("args", {}), seen(earlier), effect), *parts))
     return max(found)
 
 
@@ -167,8 +172,19 @@ def budgets(policy, past, call, moment, now):
         for rule in policy["rules"]
         if "limit" in rule and in_session(past) and not missing_key(rule, call)
         if not ("proposals" in rule["limit"] and moment == "entry")
+        if "proposals" in rule["limit"] or not call.invalid  # what is invalid will not be executed
         if matching(policy, rule, past, call, moment, now) != F
     }
+
+
+def stops(policy, past, call, moment, now):
+    """Whether the call ends the session: one too many for a limit that says so, and may match."""
+    return any(
+        min(matching(policy, rule, past, call, moment, now), over_budget(rule, past, call, moment, now)) != F
+        for rule in policy["rules"]
+        if rule.get("limit", {}).get("then") == "stop" and not (call.invalid and missing_key(rule, call))
+        if in_session(past) or not call.invalid
+    )
 
 
 def has_unit(rule, unit, call, event):

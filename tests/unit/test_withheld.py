@@ -355,6 +355,8 @@ DOCUMENTS = {
 def hidden(call: ToolCall, withholding: tuple[str, str, bool]) -> ToolCall:
     """*call* as a record holds it that withholds some or all of its arguments."""
     first, second, everything = withholding
+    if call.invalid is not None:
+        return call  # it has no arguments that could be told
     if everything:
         return withheld(call.name, {"$withheld": {"size": 9}}, call.call_id)
     arguments = dict(call.arguments)
@@ -378,28 +380,35 @@ def with_keys(policy: Policy, call: ToolCall, budgets: tuple[Budget, ...]) -> tu
 
 def withholding_world(data: st.DataObject, policy: Policy, world: World) -> World:
     """The same world from a record that withholds some arguments of some calls."""
-    calls: dict[str, ToolCall] = {}
+    calls: dict[tuple[str, str], ToolCall] = {}
+    proposed: dict[str, ToolCall] = {}
 
     def seen(call: ToolCall) -> ToolCall:
-        if call.call_id not in calls:
-            calls[call.call_id] = hidden(call, data.draw(WITHHOLDINGS))
-        return calls[call.call_id]
+        key = (
+            call.call_id,
+            key_text(call.arguments),
+        )  # it may be entered with others than it was proposed with
+        if key not in calls:
+            calls[key] = hidden(call, data.draw(WITHHOLDINGS))
+        return calls[key]
 
     events: list[Event] = []
     for event in world.events:
         changed = event
         if isinstance(event, Proposed):
+            proposed[event.call.call_id] = seen(event.call)
             changed = replace(event, call=seen(event.call))
         elif isinstance(event, Started):
             call = seen(event.call)
             changed = replace(event, call=call, budgets=with_keys(policy, call, event.budgets))
         elif isinstance(event, Decided):
             full = event.decision
-            budgets = with_keys(policy, calls[event.call_id], full.budgets)
+            call = proposed[event.call_id] if event.call is None else seen(event.call)
+            budgets = with_keys(policy, call, full.budgets)
             told = Decision(
                 full.effect, full.rules, full.reason, full.policy_digest, budgets=budgets, stop=full.stop
             )
-            changed = replace(event, decision=told)
+            changed = replace(event, decision=told, call=event.call and call)
         events.append(changed)
     return World(tuple(events), seen(world.call), world.moment, world.now)
 

@@ -86,8 +86,6 @@ class Admission:
         self.kwargs = kwargs
         self._bound = bound
         self._given = given
-        self._join = Join.SELF
-        self._fresh = True
         self._asked: ToolCall | None = None
         self._frame: Frame | None = None
         self._context: Any = None
@@ -98,18 +96,16 @@ class Admission:
         self.run = guard.lone() if run is None or run.lone else run
         parent = frame.call_id if frame is not None else None
         call, unfit = self._snapshot()
-        found: tuple[Ticket, Join] | None = None
         if given is not None and given.ticket is not None:
-            found = given.ticket, Join.GIVEN
+            self.ticket, self._join = given.ticket, Join.GIVEN
             given.ticket.claimed = True
-        elif not self.run.lone:
-            found = self.run.claim(call)
-        if found is None:
-            origin = Origin.CALLER if parent is None else Origin.NESTED
-            self.ticket = self.run.submit(call, self.hold, origin=origin, parent=parent, unfit=unfit)
         else:
-            self.ticket, self._join = found
-            self._fresh = False
+            origin = Origin.CALLER if parent is None else Origin.NESTED
+            joins = not self.run.lone
+            self.ticket, self._join = self.run.submit(
+                call, self.hold, origin=origin, parent=parent, unfit=unfit, joins=joins
+            )
+        self._fresh = self._join is Join.SELF
 
     def _snapshot(self) -> tuple[ToolCall, bool]:
         """The call with its arguments as they are now; and whether they do not fit the tool."""
@@ -172,7 +168,7 @@ class Admission:
         if self._given is not None:
             self._given = Given(self._given.host_call_id, None, self.run, None)
         call, unfit = self._snapshot()
-        self.ticket = self.run.submit(
+        self.ticket, _ = self.run.submit(
             call,
             self.hold,
             origin=first.origin,

@@ -193,11 +193,23 @@ class Docket:
         edited_from: str | None = None,
         unfit: bool = False,
         waits: bool = False,
-    ) -> Ticket:
-        """Put a call forward: record it, judge it, and reserve what it will need."""
+        joins: bool = False,
+    ) -> tuple[Ticket, Join]:
+        """
+        Put a call forward: record it, judge it, and reserve what it will need.
+
+        With *joins*, only where it does not belong to a proposal that is there already (see
+        `Register.claim`): looking for that and putting the call forward are one step.
+
+        Returns:
+            Its ticket, and how it was found.
+        """
         digest = self.guard.capture.digest(call.raw if call.invalid is not None else call.arguments)
         ledger = self._ledger
         with self._lock:
+            found = self._register.claim(call) if joins else None
+            if found is not None:
+                return found
             begun = self._begin(hold)
             self._register.identify(call, self.id, parent, digest)
             now, sequence = ledger.now(), ledger.sequence
@@ -234,7 +246,7 @@ class Docket:
         if begun:
             self._write(begun)
         ticket.span = self.guard.spans.write([proposed, decided], session_id=self.id, writer=ledger.writer)
-        return ticket
+        return ticket, Join.SELF
 
     def enter(
         self, ticket: Ticket, call: ToolCall | None, join: Join, hold: Hold, yes: Yes | None = None
@@ -370,13 +382,6 @@ class Docket:
             reason = f"{decision.reason.rstrip('.')}, and {why}" if decision.effect is _ASK else why
             ticket.deny(Decision(_DENY, decision.rules, reason, decision.policy_digest, errors), Moment.ENTRY)
         self._write([*begun, event], ticket.call)
-
-    def claim(self, call: ToolCall) -> tuple[Ticket, Join] | None:
-        """Find the proposal that a call belongs to; see `Register.claim`."""
-        if not call.host_call_id and not self._register.waiting:
-            return None
-        with self._lock:
-            return self._register.claim(call)
 
     # Inside the critical section
 

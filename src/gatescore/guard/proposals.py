@@ -74,7 +74,7 @@ def _propose(run: Docket, given: object, message: str, number: int) -> ProposedC
     arguments = body[key] if key is not None else None
     call = _bound(run.guard, body.get("name"), arguments, host_id)
     hold = Hold()
-    ticket = run.submit(call, hold, origin=Origin.MODEL, message=message, waits=True)
+    ticket, _ = run.submit(call, hold, origin=Origin.MODEL, message=message, waits=True)
     run.let_go(hold)
     return ProposedCall(run, ticket, host_id, arguments)
 

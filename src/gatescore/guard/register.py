@@ -56,6 +56,8 @@ class Register:
         Providers repeat their ids. One that was entered already is entered again by equal arguments
         alone, as another attempt; a denied one by none.
         """
+        if not call.host_call_id and not self.waiting:
+            return None
         found = self._by_id(call) if call.host_call_id else self._by_arguments(call)
         if found is None:
             return None

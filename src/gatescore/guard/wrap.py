@@ -148,7 +148,7 @@ def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | Non
             raw=call.raw,
         )
         hold = Hold()
-        ticket = run.submit(invalid, hold, origin=Origin.CALLER)
+        ticket, _ = run.submit(invalid, hold, origin=Origin.CALLER)
         run.let_go(hold)
     decision = ticket.denied or ticket.decision
     if decision.effect is not Effect.DENY:
