@@ -307,7 +307,7 @@ DETERMINING = "determining = [row for row in matched if _BIT[row[0]] == bits and
 JUDGED = "value = judge_conditions(case, rule, names) if rule.conditional else names"
 OVER = "match(Effect.DENY, over, rule.id, _limit_reason(rule.limit, over))"
 OTHERWISE = "otherwise = Effect.ALLOW if must_allow else default"
-RULES = "for rule, names in part.rules:"
+RULES = "for rule, names in part.rules:\n        value = judge_conditions(case, rule, names) if"
 MATCH = "match(rule.effect, value, rule.id, rule.reason)"
 COLLECT = "truths[effect] = OR[truths[effect]][value]"
 
@@ -329,12 +329,12 @@ DECIDE_MUTANTS: dict[Callable[[Decide], Check], list[tuple[str, str]]] = {
     ],
     order_and_duplication_of_rules_are_irrelevant: [
         (f"if value != FALSE:\n            {COLLECT}", "if True:\n            truths[effect] = value"),
-        (RULES, "for rule, names in part.rules[:4]:"),
+        (RULES, RULES.replace("rules:", "rules[:4]:")),
         (DETERMINING, DETERMINING + "[:1]"),
     ],
     adding_a_deny_never_allows: [
         (COLLECT, "truths[effect] ^= value"),
-        (RULES, "for rule, names in part.rules[-3:]:"),
+        (RULES, RULES.replace("rules:", "rules[-3:]:")),
         (DENY_FIRST, "    if deny == INDETERMINATE:\n        return _ALLOW\n" + DENY_FIRST),
     ],
     adding_an_allow_without_a_limit_never_denies: [

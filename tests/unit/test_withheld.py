@@ -380,14 +380,11 @@ def with_keys(policy: Policy, call: ToolCall, budgets: tuple[Budget, ...]) -> tu
 
 def withholding_world(data: st.DataObject, policy: Policy, world: World) -> World:
     """The same world from a record that withholds some arguments of some calls."""
-    calls: dict[tuple[str, str], ToolCall] = {}
+    calls: dict[tuple[str, str, bool], ToolCall] = {}
     proposed: dict[str, ToolCall] = {}
 
     def seen(call: ToolCall) -> ToolCall:
-        key = (
-            call.call_id,
-            key_text(call.arguments),
-        )  # it may be entered with others than it was proposed with
+        key = call.call_id, key_text(call.arguments), call.invalid is None
         if key not in calls:
             calls[key] = hidden(call, data.draw(WITHHOLDINGS))
         return calls[key]
