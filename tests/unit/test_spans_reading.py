@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.json.file.trace_exporter import FileSpanExporter
+from opentelemetry.proto_json.trace.v1.trace import TracesData
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
@@ -126,20 +128,18 @@ def test_a_file_holds_what_the_exporter_holds(tmp_path: Path, capture: str):
 
 
 def test_the_official_file_exporter_reads_alike(tmp_path: Path):
-    module = pytest.importorskip("opentelemetry.exporter.otlp.json.file.trace_exporter")
     memory, path = InMemorySpanExporter(), tmp_path / "official.jsonl"
-    record(memory, module.FileSpanExporter(path))
+    record(memory, FileSpanExporter(path))
     assert events(only(memory)) == events(only(path))
 
 
 def test_the_official_reader_takes_what_we_write(tmp_path: Path):
-    module = pytest.importorskip("opentelemetry.proto_json.trace.v1.trace")
     memory, path = InMemorySpanExporter(), tmp_path / "spans.jsonl"
     record(memory, OTLPFileExporter(path))
     names = [
         read.name
         for line in path.read_text().splitlines()
-        for resource in module.TracesData.from_json(line).resource_spans
+        for resource in TracesData.from_json(line).resource_spans
         for scope in resource.scope_spans
         for read in scope.spans
     ]
