@@ -2,64 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, overload
-
-import wrapt
+from typing import Any, Final, TypeVar, cast, overload
 
 from gatescore.canonical import canonical, canonical_text, equal, parse_json
-from gatescore.guard.admission import Given, denied_outright, refused
-from gatescore.guard.context import FRAME, frame_of
+from gatescore.guard.admission import Given, refused
+from gatescore.guard.context import frame_of
 from gatescore.guard.denial import denial
 from gatescore.guard.docket import Docket
-from gatescore.guard.guard import Guard, used
-from gatescore.guard.shapes import RUNNERS
-from gatescore.guard.tickets import Hold, Ticket
+from gatescore.guard.guard import Guard
+from gatescore.guard.guarded import GuardedTool
+from gatescore.guard.tickets import GuardError, Hold, Ticket
 from gatescore.guard.tools import Tool
 from gatescore.model import Decision, Effect, Moment, Origin, ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NO_GUARD: Final = (
-    "no guard is in charge: open a session, call `gatescore.use(guard)`, or name one by `guard=`"
-)
-
-
-class GuardedTool(wrapt.FunctionWrapper[..., Any]):
-    """A guarded callable: looks like the one it wraps, and is called through its guard alone."""
-
-    def __init__(self, function: Callable[..., Any], tool: Tool, guard: Guard | None) -> None:
-        super().__init__(function, self._self_called)
-        self._self_tool = tool
-        self._self_guard = guard
-        self._self_run = RUNNERS[tool.shape]
-
-    def _self_called(
-        self, wrapped: Any, instance: Any, args: Any, kwargs: Any, given: Given | None = None
-    ) -> Any:
-        guard = self._self_guard or _guard_in_charge()
-        tool = self._self_tool
-        if guard is None:
-            raise denied_outright(tool.name, tool.server, _NO_GUARD, None)
-        return self._self_run(tool, guard, wrapped, instance is not None, args, kwargs, given)
-
-    def __copy__(self) -> GuardedTool:
-        return self
-
-    def __deepcopy__(self, memo: object) -> GuardedTool:
-        return self
-
-    def __reduce__(self) -> Any:
-        # As functions are: by the name under which the module holds it.
-        return self.__wrapped__.__qualname__
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
-
-
-def _guard_in_charge() -> Guard | None:
-    frame = FRAME.get()
-    return used() if frame is None else frame.run.guard
+_METHODS: Final = (classmethod, functools.partialmethod, functools.singledispatchmethod)
+"""What cannot be called, and gives what can be when it is read from a class."""
 
 
 @overload
@@ -88,6 +49,7 @@ def guarded_tool(
         The tool, with its signature, documentation and types.
 
     Raises:
+        GuardError: Nothing of it can be guarded, or another tool of the guard has its name.
         ToolDenied: By a call of it that is refused (or a `Refusal` is returned, as the guard says).
     """
     if function is None:
@@ -96,9 +58,14 @@ def guarded_tool(
             return guarded_tool(decorated, guard=guard, name=name, server=server)
 
         return decorate
+    kind = cast("type[object]", type(function))
+    if hasattr(kind, "__get__") and not callable(function) and not issubclass(kind, _METHODS):
+        raise GuardError(
+            f"a `{kind.__name__}` runs when it is read, before any guard: "
+            "put the decorator below it, on the function"
+        )
     tool = Tool(function, name, server)
     guarded = GuardedTool(function, tool, guard)
-    tool.function = guarded
     if guard is not None:
         guard.register(tool)
     return guarded
