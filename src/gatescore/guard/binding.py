@@ -177,15 +177,18 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
     by_position: tuple[Any, ...] = ()
     by_keyword: dict[str, Any] | None = None
     called: Any = _called(function)
-    while isinstance(called, functools.partial):
-        part = cast("functools.partial[Any]", called)
-        by_position = part.args + by_position
+    while _is_partial(called):
+        by_position = called.args + by_position
         # The partial's own dictionary where that is all: it may be changed, and what runs is judged.
-        by_keyword = {**part.keywords, **by_keyword} if by_keyword else part.keywords
-        called = _called(part.func)
+        by_keyword = {**called.keywords, **by_keyword} if by_keyword else called.keywords
+        called = _called(called.func)
     if not callable(called) or _of_partialmethod(called):
         return _Unbound(called)
     return Parameters(called) if by_keyword is None else _Filled(called, by_position, by_keyword)
+
+
+def _is_partial(function: Any) -> bool:
+    return isinstance(function, functools.partial)
 
 
 def _called(function: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast, overload
 
 from gatescore.canonical import canonical, canonical_text, equal, parse_json
+from gatescore.errors import ArgumentsError
 from gatescore.guard.admission import Given, refused
 from gatescore.guard.context import frame_of
 from gatescore.guard.denial import denial
@@ -19,7 +21,7 @@ from gatescore.model import Decision, Effect, Moment, Origin, ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_METHODS: Final = (classmethod, functools.partialmethod, functools.singledispatchmethod)
+_METHODS: Final = (classmethod, functools.partialmethod)
 """What cannot be called, and gives what can be when it is read from a class."""
 
 
@@ -61,8 +63,7 @@ def guarded_tool(
     kind = cast("type[object]", type(function))
     if hasattr(kind, "__get__") and not callable(function) and not issubclass(kind, _METHODS):
         raise GuardError(
-            f"a `{kind.__name__}` runs when it is read, before any guard: "
-            "put the decorator below it, on the function"
+            f"a `{kind.__name__}` cannot be guarded as a whole: put the decorator below it, on the function"
         )
     tool = Tool(function, name, server)
     guarded = GuardedTool(function, tool, guard)
@@ -90,15 +91,31 @@ def call_by_name(
         problem = f"no tool `{name}` is known to this guard: wrap it, or name one that is"
     if tool is None or guarded is None or problem is not None:
         return _unrunnable(guard, call, problem or "", ticket, run)
-    live: Any = parse_json(arguments) if isinstance(arguments, (str, bytes)) and arguments else arguments
     parameters = tool.parameters(guarded.__wrapped__, bound=False)
-    args, kwargs = parameters.spread(live or {})
+    args, kwargs = parameters.spread(by_name(arguments, call.arguments))
     bound, unfit = parameters.bind(args, kwargs)
     raw = None
-    if unfit is not None or not equal(canonical(bound), call.arguments):
+    if unfit is not None or not _same(bound, call):
         raw = canonical_text(call.arguments)
     given = Given(call_id, ticket, run, raw)
     return guarded._self_called(guarded.__wrapped__, None, args, kwargs, given)
+
+
+def by_name(arguments: object, plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a caller by name gave: its own values where they are in a mapping, else those of the record, *plain*."""
+    if isinstance(arguments, (str, bytes)) and arguments:
+        return cast("dict[str, Any] | None", parse_json(arguments)) or {}
+    if isinstance(arguments, Mapping):
+        with contextlib.suppress(Exception):  # a mapping of a kind of its own may raise
+            return dict(cast("Mapping[str, Any]", arguments))
+    return canonical(plain)
+
+
+def _same(bound: dict[str, Any], call: ToolCall) -> bool:
+    try:
+        return equal(canonical(bound), call.arguments)
+    except ArgumentsError:
+        return False  # what is filled in cannot be judged: the call is refused, and on the record
 
 
 def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | None, run: Docket | None) -> Any:
