@@ -8,6 +8,7 @@ import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -546,3 +547,22 @@ def test_calls_with_one_id_that_come_at_the_same_time_are_attempts_of_one_call()
                 done.result(30)
         assert 1 == len(proposed(run))
         assert [1, 2, 3, 4, 5, 6] == [execution.attempt for execution in executed(run)]
+
+
+def test_arguments_that_are_no_mapping_but_have_fields_are_judged_and_given_by_name():
+    @dataclass
+    class Given:
+        order_id: str
+
+    guard = RecordingGuard(Policy(allowed_tools=["tool"]))
+    guard.wrap(lambda order_id: order_id, name="tool")
+    assert "814" == guard.call("tool", Given("814"))
+    assert [{"order_id": "814"}] == guard.entries("tool")
+
+
+def test_a_default_that_cannot_be_judged_is_a_refusal_on_the_record():
+    guard = RecordingGuard(Policy(allowed_tools=["tool"]))
+    guard.wrap(lambda order_id, limit=float("nan"): order_id, name="tool")
+    with pytest.raises(ToolDenied):
+        guard.call("tool", {"order_id": "814"})
+    assert ["invalid"] == [proposal.end for proposal in guard.proposals]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from gatescore.canonical import canonical, canonical_text, equal, parse_json
+from gatescore.canonical import canonical, canonical_text, equal
 from gatescore.errors import ArgumentsError
 from gatescore.guard.docket import Docket
 from gatescore.guard.tickets import GuardError, Hold, Ticket
-from gatescore.guard.wrap import call_by_name
+from gatescore.guard.wrap import by_name, call_by_name
 from gatescore.model import Decision, Effect, Origin, ToolCall
 
 if TYPE_CHECKING:
@@ -90,9 +90,8 @@ def _bound(guard: Guard, name: Any, arguments: object, host_id: str | None) -> T
         plain = canonical(arguments)
     except ArgumentsError:
         return ToolCall(name, arguments, server=tool.server, host_call_id=host_id)
-    live: Any = parse_json(arguments) if isinstance(arguments, (str, bytes)) and arguments else arguments
     parameters = tool.parameters(guarded.__wrapped__, bound=False)
-    args, kwargs = parameters.spread(live or {})
+    args, kwargs = parameters.spread(by_name(arguments, plain))
     bound, problem = parameters.bind(args, kwargs)
     if problem is not None:
         invalid = f"its arguments do not fit the tool: {problem}"

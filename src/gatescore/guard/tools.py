@@ -8,7 +8,9 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, Final, cast
 
-from gatescore.guard.binding import Parameters
+import wrapt
+
+from gatescore.guard.binding import Parameters, parameters_of
 from gatescore.guard.tickets import GuardError
 from gatescore.policy.names import split_qualified
 
@@ -29,9 +31,11 @@ def shape_of(function: Callable[..., Any]) -> Shape:
     """The shape of a callable of any kind: partials, methods and objects by what they call."""
     called: Any = function
     while True:
-        if type(called) in _PARTIALS:
+        if issubclass(type(called), wrapt.BaseObjectProxy):
+            called = called.__wrapped__
+        elif isinstance(called, _PARTIALS):
             called = called.func
-        elif type(called) in _METHODS:
+        elif issubclass(type(called), _METHODS):
             called = called.__func__
         else:
             break
@@ -48,7 +52,7 @@ def shape_of(function: Callable[..., Any]) -> Shape:
 def name_of(function: object) -> str:
     """The name of a callable: its own, that of what a partial calls, or that of its type."""
     named: Any = function
-    while type(named) in _PARTIALS:
+    while isinstance(named, _PARTIALS):
         named = named.func
     name = getattr(named, "__name__", None)
     return name if isinstance(name, str) else type(named).__name__
@@ -78,7 +82,13 @@ class Tool:
         """The parameters, without those that a bound method has filled already; found once for each."""
         known = self._bound if bound else self._plain
         if known is None:
-            known = Parameters(wrapped)
+            own = self.function.__wrapped__
+            if bound and wrapped is not own and type(wrapped) is wrapt.PartialCallableObjectProxy:
+                # A method that its class was asked for, with its object in front: as if it was bound.
+                wrapped = own.__get__(self, type(self))
+            known = parameters_of(wrapped)
+            if not callable(wrapped):
+                return known  # a class method without its class: calls of it have other parameters
             if bound:
                 self._bound = known
             else:
@@ -116,6 +126,8 @@ def _same(known: Any, new: Any) -> bool:
     """Whether a callable is another one's self, made again: by a closure, or by loading its module again."""
     if known is new:
         return True
+    if type(known) is type(new) and issubclass(type(known), _METHODS):
+        return _same(known.__func__, new.__func__)
     code, other = getattr(known, "__code__", None), getattr(new, "__code__", None)
     if code is None or other is None:
         return False

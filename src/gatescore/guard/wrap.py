@@ -2,64 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, overload
-
-import wrapt
+import contextlib
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar, cast, overload
 
 from gatescore.canonical import canonical, canonical_text, equal, parse_json
-from gatescore.guard.admission import Given, denied_outright, refused
-from gatescore.guard.context import FRAME, frame_of
+from gatescore.errors import ArgumentsError
+from gatescore.guard.admission import Given, refused
+from gatescore.guard.context import frame_of
 from gatescore.guard.denial import denial
 from gatescore.guard.docket import Docket
-from gatescore.guard.guard import Guard, used
-from gatescore.guard.shapes import RUNNERS
-from gatescore.guard.tickets import Hold, Ticket
+from gatescore.guard.guard import Guard
+from gatescore.guard.guarded import GuardedTool
+from gatescore.guard.tickets import GuardError, Hold, Ticket
 from gatescore.guard.tools import Tool
 from gatescore.model import Decision, Effect, Moment, Origin, ToolCall
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NO_GUARD: Final = (
-    "no guard is in charge: open a session, call `gatescore.use(guard)`, or name one by `guard=`"
-)
-
-
-class GuardedTool(wrapt.FunctionWrapper[..., Any]):
-    """A guarded callable: looks like the one it wraps, and is called through its guard alone."""
-
-    def __init__(self, function: Callable[..., Any], tool: Tool, guard: Guard | None) -> None:
-        super().__init__(function, self._self_called)
-        self._self_tool = tool
-        self._self_guard = guard
-        self._self_run = RUNNERS[tool.shape]
-
-    def _self_called(
-        self, wrapped: Any, instance: Any, args: Any, kwargs: Any, given: Given | None = None
-    ) -> Any:
-        guard = self._self_guard or _guard_in_charge()
-        tool = self._self_tool
-        if guard is None:
-            raise denied_outright(tool.name, tool.server, _NO_GUARD, None)
-        return self._self_run(tool, guard, wrapped, instance is not None, args, kwargs, given)
-
-    def __copy__(self) -> GuardedTool:
-        return self
-
-    def __deepcopy__(self, memo: object) -> GuardedTool:
-        return self
-
-    def __reduce__(self) -> Any:
-        # As functions are: by the name under which the module holds it.
-        return self.__wrapped__.__qualname__
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.__reduce__()
-
-
-def _guard_in_charge() -> Guard | None:
-    frame = FRAME.get()
-    return used() if frame is None else frame.run.guard
+_METHODS: Final = (classmethod, functools.partialmethod)
+"""What cannot be called, and gives what can be when it is read from a class."""
 
 
 @overload
@@ -88,6 +51,7 @@ def guarded_tool(
         The tool, with its signature, documentation and types.
 
     Raises:
+        GuardError: Nothing of it can be guarded, or another tool of the guard has its name.
         ToolDenied: By a call of it that is refused (or a `Refusal` is returned, as the guard says).
     """
     if function is None:
@@ -96,9 +60,13 @@ def guarded_tool(
             return guarded_tool(decorated, guard=guard, name=name, server=server)
 
         return decorate
+    kind = cast("type[object]", type(function))
+    if hasattr(kind, "__get__") and not callable(function) and not issubclass(kind, _METHODS):
+        raise GuardError(
+            f"a `{kind.__name__}` cannot be guarded as a whole: put the decorator below it, on the function"
+        )
     tool = Tool(function, name, server)
     guarded = GuardedTool(function, tool, guard)
-    tool.function = guarded
     if guard is not None:
         guard.register(tool)
     return guarded
@@ -123,15 +91,31 @@ def call_by_name(
         problem = f"no tool `{name}` is known to this guard: wrap it, or name one that is"
     if tool is None or guarded is None or problem is not None:
         return _unrunnable(guard, call, problem or "", ticket, run)
-    live: Any = parse_json(arguments) if isinstance(arguments, (str, bytes)) and arguments else arguments
     parameters = tool.parameters(guarded.__wrapped__, bound=False)
-    args, kwargs = parameters.spread(live or {})
+    args, kwargs = parameters.spread(by_name(arguments, call.arguments))
     bound, unfit = parameters.bind(args, kwargs)
     raw = None
-    if unfit is not None or not equal(canonical(bound), call.arguments):
+    if unfit is not None or not _same(bound, call):
         raw = canonical_text(call.arguments)
     given = Given(call_id, ticket, run, raw)
     return guarded._self_called(guarded.__wrapped__, None, args, kwargs, given)
+
+
+def by_name(arguments: object, plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a caller by name gave: its own values where they are in a mapping, else those of the record, *plain*."""
+    if isinstance(arguments, (str, bytes)) and arguments:
+        return cast("dict[str, Any] | None", parse_json(arguments)) or {}
+    if isinstance(arguments, Mapping):
+        with contextlib.suppress(Exception):  # a mapping of a kind of its own may raise
+            return dict(cast("Mapping[str, Any]", arguments))
+    return canonical(plain)
+
+
+def _same(bound: dict[str, Any], call: ToolCall) -> bool:
+    try:
+        return equal(canonical(bound), call.arguments)
+    except ArgumentsError:
+        return False  # what is filled in cannot be judged: the call is refused, and on the record
 
 
 def _unrunnable(guard: Guard, call: ToolCall, problem: str, ticket: Ticket | None, run: Docket | None) -> Any:
