@@ -309,7 +309,8 @@ def test_i02_a_task_that_was_cancelled_before_its_body_holds_no_slot(when: str):
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_i02_a_generator_that_nobody_reads_holds_no_slot(kind: str):
+def test_i02_a_generator_that_nobody_has_read_yet_keeps_its_slot_until_the_session_ends(kind: str):
+    """It may be read at any time; and a slot that is given away twice would be one too many."""
     guard = Watched(limited({"executions": 1}, "pages"))
 
     def pages() -> Iterator[int]:
@@ -319,13 +320,19 @@ def test_i02_a_generator_that_nobody_reads_holds_no_slot(kind: str):
         yield 1
 
     tool: Any = guard.wrap(pages if kind == "sync" else pages_async, name="pages")
-    with guard.session() as run:
+
+    def read(made: Any) -> list[Any]:
+        return list(made) if kind == "sync" else asyncio.run(collected(made))
+
+    with guard.session("s") as run:
         unread = tool()
-        made = tool()
-        items = list(made) if kind == "sync" else asyncio.run(collected(made))
-    assert [1] == items
+        with pytest.raises(ToolDenied):
+            read(tool())
+    with guard.session("s"):
+        assert [1] == read(tool())
+        with pytest.raises(ToolDenied):
+            read(unread)
     assert 1 == len(entries(run))
-    del unread
 
 
 async def collected(items: Any) -> list[Any]:

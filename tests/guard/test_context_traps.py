@@ -257,6 +257,9 @@ def test_a_generator_that_is_read_in_another_thread_is_recorded_in_its_own_sessi
     assert ["succeeded"] == [execution.outcome for execution in run.session().executed or ()]
 
 
+@pytest.mark.xfail(
+    strict=True, reason="a generator runs in its reader's context: what it opens there stays open"
+)
 def test_a_session_that_a_generator_opens_holds_in_all_of_its_steps_and_nowhere_else():
     traced = Traced()
     inner = guarded_tool(name="inner")(lambda n: n)

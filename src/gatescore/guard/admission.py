@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
@@ -195,7 +197,7 @@ class Admission:
     def step_out(self) -> None:
         """Go back to what was current before."""
         if self._context is not None:
-            otel_context.detach(self._context)
+            _detach(self._context)
             self._context = None
         if self._frame is not None:
             leave(self._frame)
@@ -221,6 +223,16 @@ class Admission:
         if isinstance(error, asyncio.CancelledError):
             outcome = Outcome.CANCELLED
         self.close(outcome, error)
+
+
+def _detach(token: Any) -> None:
+    """Go back to the span that was current; where a body ends in another context than it began in, nothing changes."""
+    if not isinstance(token, Token):
+        otel_context.detach(token)
+        return
+    known: Any = token
+    with suppress(ValueError):  # which OpenTelemetry's own way back would log as an error
+        known.var.reset(known)
 
 
 def outcome_of(result: object) -> Outcome:

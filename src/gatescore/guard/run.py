@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from gatescore.canonical import Json, canonical
 from gatescore.guard.context import FRAME, Frame
@@ -77,13 +78,33 @@ class Run(Docket):
         return propose(self, calls, message or uuid.uuid4().hex)
 
     def bind(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Make *function* run in this session wherever it is called: in a raw thread, or an executor."""
-        frame = FRAME.get()
+        """
+        Make *function* run in this session wherever it is called: in a raw thread, or an executor.
+
+        A coroutine function runs in it wherever it is awaited. Of a generator function, bind what reads
+        the generator: its steps run where they are asked for.
+        """
+        current = FRAME.get()
+        frame = current if current is not None and current.run is self else Frame(self, None, current)
+
+        if inspect.iscoroutinefunction(function):
+            called = cast("Callable[P, Awaitable[object]]", function)
+
+            @wraps(function)
+            async def bound_async(*args: P.args, **kwargs: P.kwargs) -> object:
+                before = FRAME.get()
+                FRAME.set(frame)
+                try:
+                    return await called(*args, **kwargs)
+                finally:
+                    FRAME.set(before)
+
+            return cast("Callable[P, R]", bound_async)
 
         @wraps(function)
         def bound(*args: P.args, **kwargs: P.kwargs) -> R:
             before = FRAME.get()
-            FRAME.set(frame if frame is not None and frame.run is self else Frame(self, None, frame))
+            FRAME.set(frame)
             try:
                 return function(*args, **kwargs)
             finally:

@@ -9,6 +9,7 @@ code runs, and never across a `yield`.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import partial
@@ -67,15 +68,15 @@ def _lasting(admission: Admission, result: Any) -> Any:
         return _drive(admission, result)
     elif inspect.isasyncgen(result):
         return _drive_async(admission, result)
-    elif issubclass(kind, asyncio.Future):
-        future: asyncio.Future[Any] = result
+    elif issubclass(kind, (asyncio.Future, concurrent.futures.Future)):
+        future: asyncio.Future[Any] | concurrent.futures.Future[Any] = result
         future.add_done_callback(partial(_done, admission))
     else:
         admission.close(outcome_of(result))
     return result
 
 
-def _done(admission: Admission, future: asyncio.Future[Any]) -> None:
+def _done(admission: Admission, future: asyncio.Future[Any] | concurrent.futures.Future[Any]) -> None:
     if future.cancelled():
         admission.close(Outcome.CANCELLED)
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatescore import Refusal, ToolDenied, guarded_tool
+from gatescore import Refusal, guarded_tool
 from gatescore.testing import RecordingGuard
 from tests.guard.shape_helpers import BROKE, ENTERED, Broke, Contract, Decorate, allowing, body, denying
 
@@ -326,25 +326,3 @@ def test_a_refusal_at_the_entry_is_the_only_item_too():
     [refusal] = list(made)
     assert isinstance(refusal, Refusal)
     assert ("entry", [], []) == (refusal.moment, entered, guard.executions)
-
-
-def test_a_generator_that_is_bound_to_a_session_runs_in_it():
-    """`Run.bind` carries the session to where the generator runs, not only to where it is made."""
-    guard = allowing()
-    tool = guarded_tool(name="tool")(lambda: "ran")
-    results: list[Any] = []
-
-    def work() -> Iterator[Any]:
-        yield tool()
-
-    def in_thread(bound: Callable[[], Iterator[Any]]) -> None:
-        try:
-            results.extend(bound())
-        except ToolDenied as denied:
-            results.append(denied)
-
-    with guard.session() as run:
-        thread = threading.Thread(target=in_thread, args=(run.bind(work),))
-        thread.start()
-        thread.join(timeout=30)
-    assert ["ran"] == results
