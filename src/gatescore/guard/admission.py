@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
+from opentelemetry.context import Context
 
 from gatescore.guard import context
 from gatescore.guard.approval import ApprovalRequest, Asked, ask, ask_async
@@ -90,7 +91,7 @@ class Admission:
         self._given = given
         self._asked: ToolCall | None = None
         self._frame: Frame | None = None
-        self._context: Any = None
+        self._context: Token[Context] | None = None
         self.entry: Entry | None = None
         self.hold = Hold()
         frame = frame_of(guard)
@@ -225,14 +226,13 @@ class Admission:
         self.close(outcome, error)
 
 
-def _detach(token: Any) -> None:
+def _detach(token: Token[Context]) -> None:
     """Go back to the span that was current; where a body ends in another context than it began in, nothing changes."""
-    if not isinstance(token, Token):
+    if type(token) is not Token:
         otel_context.detach(token)
         return
-    known: Any = token
     with suppress(ValueError):  # which OpenTelemetry's own way back would log as an error
-        known.var.reset(known)
+        token.var.reset(token)
 
 
 def outcome_of(result: object) -> Outcome:
