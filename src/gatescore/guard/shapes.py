@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -241,7 +242,7 @@ async def _generate_async(admission: Admission) -> AsyncGenerator[Any, Any]:
     admission.step_out()
     driven = _drive_async(admission, inner)
     # `yield from` is not for async generators: pass on what is sent and thrown by hand.
-    send: Awaitable[Any] = driven.__anext__()
+    send: Awaitable[Any] = _first(driven)
     while True:
         try:
             item = await send
@@ -258,8 +259,23 @@ async def _generate_async(admission: Admission) -> AsyncGenerator[Any, Any]:
             send = driven.asend(sent)
 
 
+def _first(inner: AsyncGenerator[Any, Any]) -> Awaitable[Any]:
+    """
+    The first step of a generator that another one closes.
+
+    An event loop that ends closes every generator that it has seen begin, all at once: it must not
+    see this one, which the one round it is closing at that moment.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return inner.__anext__()
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
 async def _drive_async(admission: Admission, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
-    step: Awaitable[Any] = inner.__anext__()
+    step: Awaitable[Any] = _first(inner)
     while True:
         admission.step_in()
         try:
